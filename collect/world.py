@@ -1,0 +1,115 @@
+"""What a world is: pure transition functions over a small immutable state.
+
+Invariant: no function mutates its input; a state is fully described by `dump(state)`, so that a branch can be
+replayed from its parent state and its actions. Worlds register under the entry-point group `sera.worlds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+Fork = Literal["pure", "snapshot", "replay", "none"]
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A root problem; mirrors the `tasks` table (see schemas/tasks.py for each field)."""
+
+    task_id: str
+    world: str
+    profile: str
+    split: str
+    difficulty: str
+    goal: str
+    spec: Mapping[str, Any]
+    family: str | None = None
+    seed: int | None = None
+    upstream_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent as the world sees it: its node id, depth, typed targets and the state it started from."""
+
+    node_id: str
+    depth: int
+    targets: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A validated call: tool name and plain JSON arguments."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened: ok, the text returned to the agent, and the state change as plain JSON (None = no change)."""
+
+    ok: bool
+    result: str
+    delta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A program's verdict on a node and what it rests on."""
+
+    success: bool
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Documentation of one tool for the agent's prompt: name, JSON example, one-sentence meaning."""
+
+    name: str
+    example: str
+    doc: str
+
+
+class World(Protocol, Generic[S]):
+    """A registered world. `version` names the label checker; `fork` declares how branches are made."""
+
+    name: str
+    profile: str
+    version: str
+    fork: Fork
+
+    def reset(self, task: Task) -> S:
+        """Start state of a task; raises ValueError for a spec that is not one of this world."""
+
+    def root_targets(self, task: Task) -> Mapping[str, Any] | None:
+        """Typed targets of the root, or None."""
+
+    def observe(self, state: S, agent: Agent) -> str:
+        """What the first message shows of the state (compact JSON for TextCraft: the inventory)."""
+
+    def apply(self, state: S, agent: Agent, action: Action) -> tuple[S, Event]:
+        """One action. A refused action returns the same state and an Event with ok False."""
+
+    def check_targets(self, raw: Any) -> Mapping[str, Any]:
+        """Validated targets of a launch; raises ValueError with the reason (unknown, zero, duplicate, ...)."""
+
+    def goal(self, targets: Mapping[str, Any]) -> str:
+        """Goal in words for typed targets."""
+
+    def verdict(self, start: S, end: S, targets: Mapping[str, Any] | None) -> Verdict | None:
+        """Program label of an episode that explicitly finished, or None when the goal is not checkable."""
+
+    def difference(self, start: S, end: S) -> Mapping[str, Any]:
+        """Net state change as plain JSON, shown to scorers; never a reward or a label."""
+
+    def dump(self, state: S) -> str:
+        """The state as canonical JSON."""
+
+    def load(self, text: str) -> S:
+        """Inverse of dump."""
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Tools for the prompt, without delegate and finish."""

@@ -1,0 +1,1 @@
+"""learn: see the README."""

@@ -1,0 +1,120 @@
+"""The `sera` command: finds the other packages' commands by entry point and runs one.
+
+Invariant: nothing heavy is imported before a command is chosen, so `--help` and usage errors come at once; a
+command whose extra is not installed is listed and says how to install it. Every fault is one line on stderr
+and an exit code: 0 ok, 1 fault, 2 usage or config, 3 gate failed, 75 preempted.
+
+Run: ``sera --help`` or ``python -m sera_data --help``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Any
+
+from sera_data.errors import SeraError
+
+GROUP = "sera.commands"
+
+ABOUT: dict[str, str] = {
+    "demo": "Run the whole loop with the pocket policy on this machine",
+    "tasks": "Build or import tasks",
+    "worlds": "List the registered worlds",
+    "collect": "Collect trees into a store",
+    "eval": "Evaluate a policy on tasks",
+    "credit": "Show the credit of a store under a method",
+    "learn": "Train from a sealed epoch",
+    "loop": "Alternate collect and learn phases",
+    "audit": "Audit rubric calibration",
+    "notebook": "Open a notebook on a store",
+    "policy": "Inspect a policy directory",
+    "pocket": "Build or check the pocket policy",
+    "data": "Look into, seal, verify and clean a store",
+}
+
+EXTRA: dict[str, str] = {"torch": "learn", "transformers": "learn", "deepspeed": "learn", "marimo": "notebook"}
+
+
+def commands() -> dict[str, EntryPoint]:
+    """Registered commands by name, the built-in ones in the order of ABOUT, then the users' own."""
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    return {n: found[n] for n in [*ABOUT, *sorted(set(found) - set(ABOUT))] if n in found}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    table = commands()
+    if not args or args[0] in ("--help", "-h", "help"):
+        print(_help(table))
+        return 0
+    if args[0] == "--version":
+        print(f"sera-data {version('sera-data')}")
+        return 0
+    name, rest = args[0], args[1:]
+    if name not in table:
+        near = difflib.get_close_matches(name, table, n=1)
+        hint = f"did you mean 'sera {near[0]}'?" if near else "'sera --help' lists the commands"
+        return _fail(f"no command {name!r}; allowed: {', '.join(table)} (hint: {hint})", 2)
+    return _run(name, table[name], rest)
+
+
+def _run(name: str, entry: EntryPoint, args: list[str]) -> int:
+    try:
+        app = entry.load()
+        result = app(args=args, prog_name=f"sera {name}", standalone_mode=True)
+    except SystemExit as stop:
+        return _code(stop.code)
+    except SeraError as error:
+        return _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        return _missing(name, error)
+    except KeyboardInterrupt:
+        return _fail("interrupted; the same command continues where it stopped", 130)
+    except BrokenPipeError:  # the reader of our output went away, for example `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(f"{error.strerror or error}: {error.filename or 'no file named'}", 1)
+    return _code(result)
+
+
+def _missing(name: str, error: ModuleNotFoundError) -> int:
+    module = (error.name or "").partition(".")[0]
+    extra = EXTRA.get(module)
+    if extra is None:
+        raise error
+    return _fail(f"'sera {name}' needs {module} (hint: pip install 'sera-data[{extra}]')", 1)
+
+
+def _code(value: Any) -> int:
+    if value is None:
+        return 0
+    return value if isinstance(value, int) else 1
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _help(table: dict[str, EntryPoint]) -> str:
+    width = max((len(name) for name in table), default=0)
+    lines = [f"  {name:<{width}}  {ABOUT.get(name, 'added by ' + table[name].value)}" for name in table]
+    return "\n".join(
+        [
+            "usage: sera COMMAND [options]",
+            "",
+            "Offline reinforcement learning for recursive language agents: collect trees into a Parquet store,",
+            "learn from sealed epochs, audit the rubrics in SQL.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "example: sera demo        then: sera audit runs/demo/store",
+            "'sera COMMAND --help' shows a command's options and examples.",
+        ]
+    )

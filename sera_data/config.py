@@ -1,0 +1,115 @@
+"""Configuration: YAML -> frozen pydantic models, with `--set a.b=c` overrides.
+
+Invariant: an unknown key is an error that names the allowed keys; the resolved configuration is plain JSON, holds
+no secret, and its hash names the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sera_data.canonical import sha256_json
+from sera_data.errors import ConfigError
+
+
+class Config(BaseModel):
+    """Base of all configuration models: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def resolved(self) -> dict[str, Any]:
+        """Every setting, defaults included, as plain JSON values."""
+        return self.model_dump(mode="json")
+
+    def hash(self) -> str:
+        """sha256 of the resolved configuration."""
+        return sha256_json(self.resolved())
+
+
+C = TypeVar("C", bound=Config)
+
+
+def run_id(name: str, config: Config) -> str:
+    """Config name + 8 hex digits of the config hash, for example ``demo-1f2e3d4c``."""
+    return f"{name}-{config.hash()[:8]}"
+
+
+def load_config(model: type[C], path: Path | None, overrides: Sequence[str] = ()) -> C:
+    """Read `path` (YAML, may be None for defaults), apply `a.b=value` overrides, validate.
+
+    Raises ConfigError for a missing file, bad YAML, an unknown key or a wrong value; the message names the
+    file, the dotted key, what was got and what is allowed.
+    """
+    data = {} if path is None else _read(path)
+    for override in overrides:
+        _apply(data, override)
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(_explain(model, path, error)) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        msg = f"config file not found: {path}"
+        raise ConfigError(msg, hint="name an existing YAML file, for example configs/demo.yaml") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        msg = f"cannot read config {path}: {' '.join(str(error).split())}"
+        raise ConfigError(msg) from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        msg = f"config {path} must be a mapping of keys, got {type(data).__name__}"
+        raise ConfigError(msg)
+    return data
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        msg = f"--set wants a.b=value, got {override!r}"
+        raise ConfigError(msg)
+    *parents, last = key.strip().split(".")
+    for parent in parents:
+        child = data.setdefault(parent, {})
+        if not isinstance(child, dict):
+            msg = f"--set {override}: {parent!r} is not a group of settings"
+            raise ConfigError(msg)
+        data = child
+    try:
+        data[last] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        data[last] = text
+
+
+def _explain(model: type[BaseModel], path: Path | None, error: ValidationError) -> str:
+    where = f"config {path}" if path else "config"
+    parts = []
+    for fault in error.errors():
+        key = ".".join(str(p) for p in fault["loc"]) or "(root)"
+        if fault["type"] == "extra_forbidden":
+            allowed = _allowed(model, fault["loc"][:-1])
+            parts.append(f"unknown key {key!r}; allowed here: {', '.join(allowed)}")
+        else:
+            parts.append(f"{key}: {fault['msg']}, got {fault.get('input')!r}")
+    return f"{where}: " + "; ".join(parts)
+
+
+def _allowed(model: type[BaseModel], location: Sequence[Any]) -> list[str]:
+    kind: Any = model
+    for part in location:
+        field = getattr(kind, "model_fields", {}).get(part)
+        if field is None:
+            continue
+        kind = field.annotation
+        for option in getattr(kind, "__args__", ()):
+            if hasattr(option, "model_fields"):
+                kind = option
+    return sorted(getattr(kind, "model_fields", {})) or ["nothing"]
