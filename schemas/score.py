@@ -6,7 +6,6 @@ Rules: specs of the paper's public code, section 7.3.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -32,10 +31,7 @@ def score_from_json(body: Any, rubric: Rubric) -> Score:
     if not isinstance(body, dict):
         msg = f"a score is a JSON object, got {type(body).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - every fault of a reply is a ValueError
-    value = body.get("final_score", body.get("score"))
-    if not _unit(value):
-        msg = f"final_score must be a finite number in [0, 1], got {value!r}"
-        raise ValueError(msg)
+    value = _unit(body.get("final_score", body.get("score")), "final_score")
     success = body.get("success")
     if success is not None and not isinstance(success, bool):
         msg = f"success must be true or false, got {success!r}"
@@ -46,9 +42,7 @@ def score_from_json(body: Any, rubric: Rubric) -> Score:
     if success is True and not value > 0:
         msg = f"success true requires final_score above 0, got {value}"
         raise ValueError(msg)
-    return Score(
-        final_score=float(value), success=success, item_scores=_items(body.get("criterion_scores") or [], rubric)
-    )
+    return Score(final_score=value, success=success, item_scores=_items(body.get("criterion_scores") or [], rubric))
 
 
 def weighted_score(rubric: Rubric, score: Score) -> float | None:
@@ -58,10 +52,11 @@ def weighted_score(rubric: Rubric, score: Score) -> float | None:
     return sum(item.weight * value for item, (_, value) in zip(rubric.items, score.item_scores, strict=True))
 
 
-def _unit(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return math.isfinite(value) and 0.0 <= value <= 1.0
+def _unit(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        msg = f"{what} must be a finite number in [0, 1], got {value!r}"
+        raise ValueError(msg)
+    return float(value)
 
 
 def _items(raw: Any, rubric: Rubric) -> tuple[tuple[str, float], ...]:
@@ -74,8 +69,5 @@ def _items(raw: Any, rubric: Rubric) -> tuple[tuple[str, float], ...]:
         name, value = names[index] if index < len(names) else f"item {index}", entry
         if isinstance(entry, dict):
             name, value = str(entry.get("name", name)), entry.get("score")
-        if not _unit(value):
-            msg = f"criterion_scores[{index}] must be a number in [0, 1], got {value!r}"
-            raise ValueError(msg)
-        out.append((name, float(value)))
+        out.append((name, _unit(value, f"criterion_scores[{index}]")))
     return tuple(out)

@@ -1,0 +1,50 @@
+# make demo   set up .venv and run the whole loop on this machine (2 collect epochs, all three stages, an audit)
+# make test   set up .venv and run the tests (under 10 minutes after installation); make test-slow runs the rest
+# make lint | types | bench | wheel | clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Without an NVIDIA driver the small CPU build of torch is preferred where its index can be reached.
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+PIP_FLAGS ?= $(shell command -v nvidia-smi >/dev/null 2>&1 || curl -sfI -m 3 $(CPU_INDEX)/torch/ >/dev/null 2>&1 && echo "--extra-index-url $(CPU_INDEX)")
+# One thread each: on a busy machine two OpenMP threads that wait for each other are slower than one.
+RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 DS_ACCELERATOR=cpu
+
+.PHONY: demo test test-slow lint types bench wheel clean help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '1,3p' Makefile
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed, got $$($(PYTHON) --version 2>&1) (hint: make PYTHON=python3.12 $(MAKECMDGOALS))" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "error: Python's venv module is missing (hint: sudo apt install python3-venv)" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	$(RUN) $(BIN)/sera demo
+
+test: $(VENV)/.installed
+	$(RUN) $(BIN)/python -m pytest -m 'not slow and not gpu'
+
+test-slow: $(VENV)/.installed
+	$(RUN) $(BIN)/python -m pytest -m 'slow and not gpu'
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $(BIN)/python $$file || exit 1; done
+
+wheel: $(VENV)/.installed
+	$(BIN)/python -m build --wheel
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
