@@ -17,7 +17,7 @@ EVALS = Table(
         Column("policy", STRING, "Name of the policy."),
         Column("policy_version", INT32, "Policy version evaluated."),
         Column("weights_sha256", STRING, "Hash of its weights; null for scripts.", nullable=True),
-        Column("task_id", STRING, "Task."),
+        Column("task_id", STRING, "Task that was evaluated."),
         Column("sample", INT16, "Sample index, from 0."),
         Column("difficulty", STRING, "Band of the task."),
         Column("temperature", FLOAT64, "Sampling temperature; 0 = greedy."),
