@@ -1,0 +1,77 @@
+"""A datum: one training sequence, the form in which credit reaches the loss.
+
+Invariant: `token_ids` is exactly what the engine saw, prompt and completions concatenated, cut after the last trained
+token. `trained[t]` says that token t is predicted (from position t - 1) and credited; position 0 is never trained,
+because nothing predicts it. Every per-token array has the length of `token_ids`; where `trained` is false, `logprobs`
+and `advantages` are 0 and `versions` is -1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.words import Stage
+from sera_data.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Datum:
+    """One training sequence of L tokens.
+
+    datum_id: stable id, '<trajectory_id>@<stage>.<n>', n counting the sequences of the trajectory from 0.
+    trajectory_id: node_id, or rubric_id in the rubric stage. group_id: 'epoch/task_id'. depth: of the trajectory.
+    token_ids: int32[L]. trained: bool[L], token t is a target. logprobs: float32[L], stored natural-log
+    probability of a trained token under the distribution it was sampled from. advantages: float32[L], advantage of a
+    trained token. versions: int32[L], policy version that sampled a trained token. policy_version: the one version
+    of all trained tokens.
+    """
+
+    datum_id: str
+    stage: Stage
+    trajectory_id: str
+    group_id: str
+    depth: int
+    token_ids: NDArray[np.int32]
+    trained: NDArray[np.bool_]
+    logprobs: NDArray[np.float32]
+    advantages: NDArray[np.float32]
+    versions: NDArray[np.int32]
+    policy_version: int
+
+    def __post_init__(self) -> None:
+        fault = self._fault()
+        if fault:
+            msg = f"datum {self.datum_id}: {fault}"
+            raise StoreError(msg)
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def n_trained(self) -> int:
+        """Number of trained tokens: this datum's part of N, the denominator of the token mean."""
+        return int(self.trained.sum())
+
+    def _fault(self) -> str | None:
+        length = len(self.token_ids)
+        arrays = {
+            "token_ids": (self.token_ids, np.int32),
+            "trained": (self.trained, np.bool_),
+            "logprobs": (self.logprobs, np.float32),
+            "advantages": (self.advantages, np.float32),
+            "versions": (self.versions, np.int32),
+        }
+        for name, (array, kind) in arrays.items():
+            if array.shape != (length,) or array.dtype != kind:
+                return f"{name} must be {np.dtype(kind).name}[{length}], got {array.dtype}{list(array.shape)}"
+        if length < 2 or self.trained[0] or not self.trained[-1]:
+            return "needs at least two tokens, an untrained first and a trained last token"
+        if not (np.isfinite(self.logprobs).all() and np.isfinite(self.advantages).all()):
+            return "logprobs and advantages must be finite"
+        rest = ~self.trained
+        if self.logprobs[rest].any() or self.advantages[rest].any() or (self.versions[rest] != -1).any():
+            return "untrained tokens must have logprob 0, advantage 0 and version -1"
+        return None
