@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -97,6 +97,8 @@ def _explain(model: type[BaseModel], path: Path | None, error: ValidationError) 
         if fault["type"] == "extra_forbidden":
             allowed = _allowed(model, fault["loc"][:-1])
             parts.append(f"unknown key {key!r}; allowed here: {', '.join(allowed)}")
+        elif fault["type"] == "value_error":  # our own validators say what they got
+            parts.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
         else:
             parts.append(f"{key}: {fault['msg']}, got {fault.get('input')!r}")
     return f"{where}: " + "; ".join(parts)
@@ -108,8 +110,13 @@ def _allowed(model: type[BaseModel], location: Sequence[Any]) -> list[str]:
         field = getattr(kind, "model_fields", {}).get(part)
         if field is None:
             continue
-        kind = field.annotation
-        for option in getattr(kind, "__args__", ()):
-            if hasattr(option, "model_fields"):
-                kind = option
+        kind = _model_in(field.annotation)
     return sorted(getattr(kind, "model_fields", {})) or ["nothing"]
+
+
+def _model_in(kind: Any) -> Any:
+    """The configuration model inside an optional, union or annotated type; the type itself when there is none."""
+    if hasattr(kind, "model_fields"):
+        return kind
+    found = [_model_in(option) for option in get_args(kind)]
+    return next((option for option in found if hasattr(option, "model_fields")), kind)

@@ -1,0 +1,235 @@
+"""`CollectConfig`: everything that decides what a collect phase plays and how.
+
+Invariant: equal resolved configs play the same groups with the same seeds; where a policy truncates its sampling
+and the groups are for training, the config is refused, because a truncated distribution has no honest ratio.
+
+Run: ``sera collect --config configs/textcraft_scripted.yaml --store runs/store --dry-run`` prints it resolved.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
+
+from schemas.words import Purpose, Role
+from sera_data.config import Config
+
+GroupCount = int | Literal["all"]
+TRAINING: tuple[Purpose, ...] = ("execution", "delegation", "rubric")
+MODEL_ROLES: tuple[Role, ...] = ("act", "writer", "scorer")
+
+
+class TaskBuild(Config):
+    """Tasks generated when the job starts, instead of read from a file (see ``sera tasks build``)."""
+
+    worlds: str = Field(default="1000", description="World seeds: '42', '1,5' or a range with both ends, '1000-1063'.")
+    n: int = Field(default=400, ge=1, description="Tasks over all worlds together.")
+    items_per_tier: int = Field(default=25, ge=1, description="Items per tier and category of each world.")
+    max_tier: int = Field(default=12, ge=1, description="Highest tier of each world.")
+    tiers: tuple[int, ...] | None = Field(default=None, description="Tiers that targets are drawn from; null = all.")
+    surplus: float = Field(default=1.0, ge=1.0, description="Given ingredients as a multiple of those needed.")
+    distractors: int = Field(
+        default=0, ge=0, description="Kinds of items in the inventory that the task does not need."
+    )
+    split: str = Field(default="train", description="Word stored as the tasks' split.")
+    seed: int = Field(default=0, ge=0, description="Seed of the draw.")
+
+
+def _kind_of_source(value: Any) -> str:
+    return "build" if isinstance(value, (dict, TaskBuild)) else "path"
+
+
+TaskSource = Annotated[Annotated[str, Tag("path")] | Annotated[TaskBuild, Tag("build")], Discriminator(_kind_of_source)]
+
+
+class WorldConfig(Config):
+    """Which world, and where its tasks come from."""
+
+    name: str = Field(default="textcraft", description="Registered world; 'sera worlds' lists them.")
+    profile: str = Field(default="rao-42", description="Rule profile of the world.")
+    tasks: TaskSource | None = Field(
+        default=None, description="Path of a task JSONL file, or the parameters of a build. null: give --tasks."
+    )
+    split: str | None = Field(default=None, description="Only tasks of this split; null = all.")
+    difficulties: tuple[str, ...] | None = Field(default=None, description="Only tasks of these bands; null = all.")
+
+
+class RolePolicies(Config):
+    """Policy spec per role; null = `policy.model`. Roles with the same spec share one engine."""
+
+    act: str | None = Field(default=None, description="Plays the agents.")
+    writer: str | None = Field(default=None, description="Writes rubrics.")
+    scorer: str | None = Field(default=None, description="Scores nodes with rubrics.")
+
+
+class PolicyConfig(Config):
+    """Who plays. Spec: 'scripted:NAME', 'pocket', 'transformers:DIR', or a path of a policy directory."""
+
+    model: str = Field(default="pocket", description="Spec of the policy that serves every role not named in `roles`.")
+    roles: RolePolicies = Field(default_factory=lambda: RolePolicies(), description="Exceptions by role.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options passed to the engine as they are.")
+
+    def spec(self, role: Role) -> str:
+        """The spec that serves a role."""
+        return getattr(self.roles, role, None) or self.model
+
+
+class Groups(Config):
+    """Number of groups (tasks with all their samples) per purpose; one purpose may say 'all' tasks left."""
+
+    execution: GroupCount = Field(default=0, description="Groups whose trees are credited in the execution stage.")
+    delegation: GroupCount = Field(default=0, description="Groups for the delegation stage.")
+    rubric: GroupCount = Field(default=0, description="Groups for the rubric stage; their delegations are forked.")
+    eval: GroupCount = Field(default=0, description="Groups for evaluation only.")
+    select: GroupCount = Field(default=0, description="Groups for choosing a checkpoint.")
+    warm: GroupCount = Field(default=0, description="Groups whose transcripts warm-start a policy.")
+
+    @model_validator(mode="after")
+    def _one_all(self) -> Self:
+        counts = self.counts()
+        everything = [purpose for purpose, count in counts.items() if count == "all"]
+        if len(everything) > 1:
+            msg = f"only one purpose may be 'all', got {', '.join(everything)}"
+            raise ValueError(msg)
+        negative = [purpose for purpose, count in counts.items() if isinstance(count, int) and count < 0]
+        if negative:
+            msg = f"a number of groups is 0 or more or 'all', got {negative[0]}={counts[negative[0]]}"
+            raise ValueError(msg)
+        if not any(counts.values()):
+            msg = "no groups: set at least one purpose above 0, for example groups.execution=4"
+            raise ValueError(msg)
+        return self
+
+    def counts(self) -> dict[Purpose, GroupCount]:
+        """Counts by purpose, in the order in which they are dealt."""
+        return {
+            "execution": self.execution,
+            "delegation": self.delegation,
+            "rubric": self.rubric,
+            "eval": self.eval,
+            "select": self.select,
+            "warm": self.warm,
+        }
+
+    def trains(self) -> bool:
+        """True when any group is for a training stage."""
+        return any(self.counts()[purpose] for purpose in TRAINING)
+
+
+class Budgets(Config):
+    """Limits of one tree; the ones that ended a node are seen in its outcome."""
+
+    turns: int | tuple[int, ...] = Field(default=20, description="Act turns per agent, or one number per depth from 0.")
+    depth: int = Field(default=3, ge=0, description="Deepest agent allowed; the root is 0.")
+    launches_per_turn: int = Field(default=8, ge=1, description="Children that one turn may launch.")
+    agents_per_tree: int = Field(default=256, ge=1, description="Agents in one tree, off-path branches not counted.")
+    tokens: int | None = Field(default=None, ge=1, description="Completion tokens per agent; null = no limit.")
+    context: int | None = Field(
+        default=None, ge=1, description="Prompt plus completion tokens per agent; null = no limit."
+    )
+    wall_s: float | None = Field(default=None, gt=0, description="Wall seconds per tree; null = no limit.")
+    loop: int | None = Field(
+        default=None, ge=2, description="Equal replies in a row that end a node as a loop; null = off."
+    )
+
+    @model_validator(mode="after")
+    def _turns_positive(self) -> Self:
+        turns = (self.turns,) if isinstance(self.turns, int) else self.turns
+        if not turns or min(turns) < 1:
+            msg = f"turns must be 1 or more at every depth, got {self.turns!r}"
+            raise ValueError(msg)
+        if not isinstance(self.turns, int) and len(turns) != self.depth + 1:
+            msg = f"turns lists one number per depth: depth {self.depth} wants {self.depth + 1}, got {len(turns)}"
+            raise ValueError(msg)
+        return self
+
+    def turns_by_depth(self) -> tuple[int, ...]:
+        """Turn budget at depths 0..depth."""
+        return (self.turns,) * (self.depth + 1) if isinstance(self.turns, int) else self.turns
+
+
+class RoleSampling(Config):
+    """How one role samples."""
+
+    temperature: float = Field(default=1.0, ge=0, description="0 = greedy.")
+    max_tokens: int = Field(default=512, ge=1, description="Longest completion.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="1 = off; anything below is refused for training groups.")
+
+
+class SamplingConfig(Config):
+    """How each role samples."""
+
+    act: RoleSampling = Field(default_factory=lambda: RoleSampling(), description="Agents.")
+    writer: RoleSampling = Field(default_factory=lambda: RoleSampling(), description="Rubric writers.")
+    scorer: RoleSampling = Field(
+        default_factory=lambda: RoleSampling(temperature=0.0), description="Scorers; greedy by default."
+    )
+
+
+class DelegationConfig(Config):
+    """How delegations are played."""
+
+    mode: Literal["plain", "counterfactual"] = Field(
+        default="counterfactual",
+        description="plain: never fork. counterfactual: fork the delegations of rubric groups.",
+    )
+    selection: Literal["reference", "recommended"] = Field(
+        default="recommended",
+        description="reference: fork first come first served under the cap. recommended: play the tree plainly, then"
+        " fork a draw of its launches with a known inclusion probability.",
+    )
+    k: int = Field(default=8, ge=1, le=127, description="Branches per forked delegation, the committed one included.")
+    environment_cap: int = Field(default=16, ge=1, description="reference: soft cap on environments per tree.")
+    forks_per_tree: int = Field(default=2, ge=0, description="recommended: launches of a tree that are forked.")
+    fork_share: float = Field(default=0.0, ge=0, le=1, description="Share of other groups' trees that fork as well.")
+
+
+class RubricConfig(Config):
+    """Where rubrics are written and how often a reply may be tried."""
+
+    purposes: tuple[Purpose, ...] = Field(
+        default=("execution", "rubric"),
+        validation_alias=AliasChoices("for", "purposes"),
+        description="Purposes whose delegations get a rubric and scores (`for` in YAML).",
+    )
+    attempts: int = Field(default=1, ge=1, description="Replies asked of a writer or scorer until one is valid.")
+
+
+class CollectConfig(Config):
+    """One collect phase."""
+
+    name: str = Field(default="collect", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="First part of the run id.")
+    seed: int = Field(default=0, ge=0, description="Run seed, from which every other seed derives.")
+    world: WorldConfig = Field(default_factory=lambda: WorldConfig(), description="World and tasks.")
+    policy: PolicyConfig = Field(default_factory=lambda: PolicyConfig(), description="Policies by role.")
+    style: Literal["auto", "terse", "full"] = Field(
+        default="auto", description="Prompt style. auto: the one the policy was made for, 'full' where it does not say."
+    )
+    groups: Groups = Field(default_factory=lambda: Groups(execution=16), description="Groups per purpose.")
+    samples: int = Field(default=8, ge=1, description="Trees per task.")
+    budgets: Budgets = Field(default_factory=lambda: Budgets(), description="Limits of one tree.")
+    sampling: SamplingConfig = Field(default_factory=lambda: SamplingConfig(), description="Sampling by role.")
+    delegation: DelegationConfig = Field(default_factory=lambda: DelegationConfig(), description="Forking.")
+    rubric: RubricConfig = Field(default_factory=lambda: RubricConfig(), description="Rubrics and scores.")
+    audit_labels: float = Field(default=0.0, ge=0, le=1, description="Share of nodes labelled for the audit only.")
+    retries: int = Field(default=3, ge=0, description="Tries after an infrastructure fault of a policy.")
+    infra_error_limit: float = Field(
+        default=0.5, ge=0, le=1, description="A unit with a larger share of trees lost to infrastructure stops the job."
+    )
+    concurrency: int = Field(default=64, ge=1, description="Trees in flight.")
+    deterministic: bool = Field(default=False, description="Play units one at a time, so that batches repeat exactly.")
+    groups_per_unit: int = Field(default=1, ge=1, description="Groups committed together as one shard.")
+
+    @model_validator(mode="after")
+    def _honest_sampling(self) -> Self:
+        truncated = [role for role in MODEL_ROLES if getattr(self.sampling, role).top_p < 1]
+        if truncated and self.groups.trains():
+            role = truncated[0]
+            value = getattr(self.sampling, role).top_p
+            msg = (
+                f"sampling.{role}.top_p={value} truncates the distribution, so the importance ratio of training groups"
+                " would be wrong; set it to 1, or collect only eval, select or warm groups"
+            )
+            raise ValueError(msg)
+        return self
