@@ -1,0 +1,100 @@
+"""What a tree may do: budgets, sampling, delegation and rubric settings.
+
+Invariant: frozen, plain values; the same settings, seed and policies give the same tree. Built from the collect
+configuration, stored with the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from schemas.words import Purpose, Role
+
+DelegationMode = Literal["plain", "counterfactual"]
+Selection = Literal["reference", "recommended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Limits of agents and trees; None = no limit.
+
+    turns: act turns of every agent, or one number per depth (the last holds for deeper ones). depth: deepest agent
+    allowed (root = 0). launches_per_turn: launches executed of one turn. agents_per_tree: agents on one path through
+    the branches, root included. tokens: completion tokens of one agent. context: prompt + completion tokens of any
+    call. wall_s: seconds of a tree (of a branch that is forked later). repeats: equal replies in a row that end an
+    agent as `loop`. retries: how often a PolicyError is retried, after retry_wait_s * 2**n seconds.
+    """
+
+    turns: int | tuple[int, ...] = 20
+    depth: int = 3
+    launches_per_turn: int = 4
+    agents_per_tree: int | None = None
+    tokens: int | None = None
+    context: int | None = None
+    wall_s: float | None = None
+    repeats: int | None = None
+    retries: int = 2
+    retry_wait_s: float = 0.0
+
+    def turns_at(self, depth: int) -> int:
+        """Act turns that an agent of that depth may take."""
+        if isinstance(self.turns, int):
+            return self.turns
+        return self.turns[min(depth, len(self.turns) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSampling:
+    """How completions of one role are sampled; temperature 0 = greedy, top_p 1 = off."""
+
+    temperature: float = 1.0
+    max_tokens: int = 512
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationSettings:
+    """plain, or counterfactual: k branches of some delegations.
+
+    selection: `reference` forks first come while fewer than environment_cap environments exist; `recommended` runs
+    the tree plainly and then forks forks_per_tree of its launches, drawn by depth. Trees of purpose `rubric` fork;
+    of the others the share fork_share.
+    """
+
+    mode: DelegationMode = "plain"
+    selection: Selection = "recommended"
+    k: int = 8
+    environment_cap: int = 16
+    forks_per_tree: int = 2
+    fork_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RubricSettings:
+    """purposes: trees whose delegations get a rubric and scores. attempts: tries of the writer and of the scorer.
+
+    min_items: fewest criteria of a valid rubric. trajectory_chars: characters of a trajectory that a scorer is
+    shown before its middle turns are left out (fewer when the context is smaller).
+    """
+
+    purposes: tuple[Purpose, ...] = ("execution", "rubric")
+    attempts: int = 1
+    min_items: int = 2
+    trajectory_chars: int = 12_000
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSettings:
+    """Everything that `run_tree` needs besides the task and the services."""
+
+    budgets: Budgets = field(default_factory=Budgets)
+    act: RoleSampling = field(default_factory=RoleSampling)
+    writer: RoleSampling = field(default_factory=lambda: RoleSampling(max_tokens=1024))
+    scorer: RoleSampling = field(default_factory=lambda: RoleSampling(temperature=0.0, max_tokens=1024))
+    delegation: DelegationSettings = field(default_factory=DelegationSettings)
+    rubric: RubricSettings = field(default_factory=RubricSettings)
+
+    def sampling(self, role: Role) -> RoleSampling:
+        """Sampling of act, writer or scorer."""
+        return {"act": self.act, "writer": self.writer, "scorer": self.scorer, "judge": self.scorer}[role]
