@@ -93,8 +93,11 @@ class World(Protocol, Generic[S]):
     def apply(self, state: S, agent: Agent, action: Action) -> tuple[S, Event]:
         """One action. A refused action returns the same state and an Event with ok False."""
 
-    def check_targets(self, raw: Any) -> Mapping[str, Any]:
-        """Validated targets of a launch; raises ValueError with the reason (unknown, zero, duplicate, ...)."""
+    def check_targets(self, state: S, raw: Any) -> Mapping[str, Any]:
+        """Validated targets of a launch from `state`; raises ValueError with the reason (unknown, zero, ...).
+
+        The state says which items exist: tasks of one job may come from many generated worlds.
+        """
 
     def goal(self, targets: Mapping[str, Any]) -> str:
         """Goal in words for typed targets."""
