@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
+from collect import settings
 from schemas.words import Purpose, Role
 from sera_data.config import Config
 
@@ -122,16 +123,18 @@ class Budgets(Config):
 
     turns: int | tuple[int, ...] = Field(default=20, description="Act turns per agent, or one number per depth from 0.")
     depth: int = Field(default=3, ge=0, description="Deepest agent allowed; the root is 0.")
-    launches_per_turn: int = Field(default=8, ge=1, description="Children that one turn may launch.")
-    agents_per_tree: int = Field(default=256, ge=1, description="Agents in one tree, off-path branches not counted.")
+    launches_per_turn: int = Field(default=4, ge=1, description="Children that one turn may launch.")
+    agents_per_tree: int | None = Field(
+        default=None, ge=1, description="Agents on one path through the branches, the root included; null = no limit."
+    )
     tokens: int | None = Field(default=None, ge=1, description="Completion tokens per agent; null = no limit.")
     context: int | None = Field(
         default=None, ge=1, description="Prompt plus completion tokens per agent; null = no limit."
     )
     wall_s: float | None = Field(default=None, gt=0, description="Wall seconds per tree; null = no limit.")
-    loop: int | None = Field(
-        default=None, ge=2, description="Equal replies in a row that end a node as a loop; null = off."
-    )
+    repeats: int | None = Field(default=None, ge=2, description="Equal replies in a row that end a node as `loop`.")
+    retries: int = Field(default=2, ge=0, description="Tries again after an infrastructure fault of a policy.")
+    retry_wait_s: float = Field(default=1.0, ge=0, description="Seconds before the first retry; doubles each time.")
 
     @model_validator(mode="after")
     def _turns_positive(self) -> Self:
@@ -143,10 +146,6 @@ class Budgets(Config):
             msg = f"turns lists one number per depth: depth {self.depth} wants {self.depth + 1}, got {len(turns)}"
             raise ValueError(msg)
         return self
-
-    def turns_by_depth(self) -> tuple[int, ...]:
-        """Turn budget at depths 0..depth."""
-        return (self.turns,) * (self.depth + 1) if isinstance(self.turns, int) else self.turns
 
 
 class RoleSampling(Config):
@@ -161,9 +160,10 @@ class SamplingConfig(Config):
     """How each role samples."""
 
     act: RoleSampling = Field(default_factory=lambda: RoleSampling(), description="Agents.")
-    writer: RoleSampling = Field(default_factory=lambda: RoleSampling(), description="Rubric writers.")
+    writer: RoleSampling = Field(default_factory=lambda: RoleSampling(max_tokens=1024), description="Rubric writers.")
     scorer: RoleSampling = Field(
-        default_factory=lambda: RoleSampling(temperature=0.0), description="Scorers; greedy by default."
+        default_factory=lambda: RoleSampling(temperature=0.0, max_tokens=1024),
+        description="Scorers; greedy by default.",
     )
 
 
@@ -194,6 +194,10 @@ class RubricConfig(Config):
         description="Purposes whose delegations get a rubric and scores (`for` in YAML).",
     )
     attempts: int = Field(default=1, ge=1, description="Replies asked of a writer or scorer until one is valid.")
+    min_items: int = Field(default=2, ge=1, description="Fewest criteria of a valid rubric.")
+    trajectory_chars: int = Field(
+        default=12_000, ge=200, description="Characters of a trajectory shown to a scorer before its middle is cut."
+    )
 
 
 class CollectConfig(Config):
@@ -212,8 +216,6 @@ class CollectConfig(Config):
     sampling: SamplingConfig = Field(default_factory=lambda: SamplingConfig(), description="Sampling by role.")
     delegation: DelegationConfig = Field(default_factory=lambda: DelegationConfig(), description="Forking.")
     rubric: RubricConfig = Field(default_factory=lambda: RubricConfig(), description="Rubrics and scores.")
-    audit_labels: float = Field(default=0.0, ge=0, le=1, description="Share of nodes labelled for the audit only.")
-    retries: int = Field(default=3, ge=0, description="Tries after an infrastructure fault of a policy.")
     infra_error_limit: float = Field(
         default=0.5, ge=0, le=1, description="A unit with a larger share of trees lost to infrastructure stops the job."
     )
@@ -233,3 +235,14 @@ class CollectConfig(Config):
             )
             raise ValueError(msg)
         return self
+
+    def tree_settings(self) -> settings.TreeSettings:
+        """The same as the runner takes it."""
+        return settings.TreeSettings(
+            budgets=settings.Budgets(**dict(self.budgets)),
+            act=settings.RoleSampling(**dict(self.sampling.act)),
+            writer=settings.RoleSampling(**dict(self.sampling.writer)),
+            scorer=settings.RoleSampling(**dict(self.sampling.scorer)),
+            delegation=settings.DelegationSettings(**dict(self.delegation)),
+            rubric=settings.RubricSettings(**dict(self.rubric)),
+        )

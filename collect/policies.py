@@ -1,0 +1,84 @@
+"""Opening policies by spec, through the entry-point group `sera.policies`.
+
+Invariant: roles that name the same spec share one engine; a policy directory is verified before an engine loads it.
+Spec: 'NAME' or 'NAME:ARGUMENT' of a registered engine, or the path of a policy directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from collect.config import MODEL_ROLES, PolicyConfig
+from collect.policy import Identity, Policy
+from collect.policy_directory import is_policy_directory, read_policy_directory
+from schemas.words import Role
+from sera_data.canonical import sha256_json
+from sera_data.errors import UsageError
+
+GROUP = "sera.policies"
+DIRECTORY_ENGINE = "transformers"
+
+
+def engines() -> dict[str, EntryPoint]:
+    """Registered engines by name."""
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
+
+
+def split_spec(spec: str) -> tuple[str, str]:
+    """Engine and argument of a spec; raises UsageError with the allowed forms."""
+    name, _, argument = spec.partition(":")
+    if name in engines():
+        return name, argument
+    if is_policy_directory(Path(spec)):
+        return DIRECTORY_ENGINE, spec
+    if Path(spec).is_dir():
+        read_policy_directory(spec)  # says what is missing
+    allowed = ", ".join(engines())
+    msg = f"no policy {spec!r}; allowed: an engine ({allowed}) as NAME or NAME:ARGUMENT, or a policy directory"
+    raise UsageError(msg, hint="for example scripted:delegating_oracle, pocket, or runs/demo/policies/v8")
+
+
+def open_policy(spec: str, *, options: Mapping[str, Any] | None = None) -> Policy:
+    """Load the policy that a spec names; a policy directory is hashed first."""
+    name, argument = split_spec(spec)
+    if argument and is_policy_directory(Path(argument)):
+        read_policy_directory(argument)
+    opener = engines()[name].load()
+    policy: Policy = opener(argument, options=dict(options or {}))
+    return policy
+
+
+def open_policies(config: PolicyConfig, *, options: Mapping[str, Any] | None = None) -> dict[Role, Policy]:
+    """One policy per role; equal specs are opened once and shared."""
+    opened: dict[str, Policy] = {}
+    chosen: dict[Role, Policy] = {}
+    for role in MODEL_ROLES:
+        spec = config.spec(role)
+        if spec not in opened:
+            opened[spec] = open_policy(spec, options={**config.options, **(options or {})})
+        chosen[role] = opened[spec]
+    return chosen
+
+
+def policy_rows(policies: Mapping[Role, Policy]) -> list[dict[str, Any]]:
+    """The `runs.policies` list: one element per role."""
+    return [{"role": role, **_identity(policy.identity)} for role, policy in policies.items()]
+
+
+def policy_hash(policies: Mapping[Role, Policy]) -> str:
+    """Hash of who serves which role, recorded in the plan, so that a restart with other weights is refused."""
+    return sha256_json(policy_rows(policies))
+
+
+def _identity(identity: Identity) -> dict[str, Any]:
+    return {
+        "name": identity.name,
+        "weights_sha256": identity.weights_sha256,
+        "tokenizer_sha256": identity.tokenizer_sha256,
+        "template_sha256": identity.template_sha256,
+        "engine": identity.engine,
+        "version": identity.version,
+    }
