@@ -1,0 +1,74 @@
+"""Signals turned into a clean stop.
+
+Invariant: after SIGTERM or SIGUSR1 a command ends with exit code 75, after Ctrl-C with 130, and in both cases the
+message says that the same command continues; nothing committed is lost, nothing half-done is left visible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from sera_data.errors import Preempted, SeraError
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+HINT = "the same command continues where it stopped"
+
+
+class Interrupted(SeraError):
+    """Ctrl-C."""
+
+    exit_code = 130
+
+
+def stop_error(number: int) -> SeraError:
+    """The error that a signal stands for."""
+    if number == signal.SIGINT:
+        return Interrupted("interrupted; committed units are kept", hint=HINT)
+    return Preempted(f"stopped by {signal.Signals(number).name}; committed units are kept", hint=HINT)
+
+
+class Interruption:
+    """While active, a signal raises its error in the main thread, or cancels the task that asked for it."""
+
+    def __init__(self) -> None:
+        self.error: SeraError | None = None
+        self._deliver: Callable[[], object] | None = None
+
+    @contextmanager
+    def active(self) -> Iterator[Interruption]:
+        """Handle the signals until the block ends; does nothing outside the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before: dict[int, Any] = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def cancels_current_task(self) -> Iterator[None]:
+        """Inside an event loop: a signal cancels the current task instead of raising wherever it strikes."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        self._deliver = lambda: loop.call_soon_threadsafe(task.cancel) if task else None
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.error is None:
+                raise
+            raise self.error from None
+        finally:
+            self._deliver = None
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.error = self.error or stop_error(number)
+        if self._deliver is None:
+            raise self.error
+        self._deliver()
