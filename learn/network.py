@@ -1,0 +1,67 @@
+"""The network under training: a transformers backbone with packed attention and the chunked output layer.
+
+Invariant: `forward` maps a micro-batch to the log-probability and entropy of its trained tokens, equal to those of the
+plain model on each sequence alone; parameter names are those of the Hugging Face model behind the prefix `model.`, so
+that exports are ordinary checkpoints. Weights load with an explicit dtype; a token outside the vocabulary mask is
+refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM
+
+from learn.attention import NAME
+from learn.packing import MicroBatch
+from learn.vocabulary import CHUNK, Vocabulary
+from sera_data.errors import StoreError
+
+
+class Network(nn.Module):
+    """A causal language model whose output layer only sees trained positions."""
+
+    def __init__(
+        self, model: Any, *, allowed: torch.Tensor | None = None, temperature: float = 1.0, chunk: int = CHUNK
+    ) -> None:
+        super().__init__()
+        model.lm_head = Vocabulary(model.lm_head.weight, allowed=allowed, temperature=temperature, chunk=chunk)
+        self.model = model
+
+    def forward(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities (fp32, with gradient) and entropies (without) of the trained tokens."""
+        hidden = self.model.model(
+            input_ids=batch.token_ids, position_ids=batch.positions, segments=batch.segments, use_cache=False
+        ).last_hidden_state[0]
+        return self.model.lm_head(hidden.index_select(0, batch.before), batch.targets)
+
+
+def load_network(
+    directory: Path, *, dtype: torch.dtype, temperature: float = 1.0, chunk: int = CHUNK, recompute: bool = False
+) -> Network:
+    """The network of a policy directory, its vocabulary mask applied; `recompute` trades time for activations."""
+    model = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=dtype, attn_implementation=NAME, local_files_only=True
+    )
+    if recompute:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    allowed = read_mask(directory, model.config.vocab_size)
+    return Network(model, allowed=allowed, temperature=temperature, chunk=chunk)
+
+
+def read_mask(directory: Path, vocabulary: int) -> torch.Tensor | None:
+    """Allowed tokens as bool[vocabulary], or None when the policy has no mask."""
+    path = directory / "vocab_mask.json"
+    if not path.exists():
+        return None
+    allowed = json.loads(path.read_text(encoding="utf-8"))["allowed"]
+    if not allowed or min(allowed) < 0 or max(allowed) >= vocabulary:
+        msg = f"{path}: allowed ids must lie in 0..{vocabulary - 1}, got {len(allowed)} ids"
+        raise StoreError(msg, hint="rebuild the policy directory; its mask and weights do not belong together")
+    mask = torch.zeros(vocabulary, dtype=torch.bool)
+    mask[torch.tensor(allowed)] = True
+    return mask

@@ -1,0 +1,46 @@
+"""The objective of one update: a loss by name, its bounds, and the KL brake, summed over trained tokens.
+
+Invariant: the sum over all micro-batches and ranks divided by N is the loss that `updates` reports; anchors add an
+exact zero with a graph. The KL brake is the k3 estimate to the weights that sampled the data, the start weights of the
+epoch, whose log-probabilities are the stored ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from learn.cispo import LOG_RATIO_LIMIT, cispo
+from learn.sft import sft
+from learn.tokens import Tokens
+from learn.topr import topr
+
+LossKind = Literal["cispo", "sft", "topr"]
+LOSSES: dict[LossKind, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {"cispo": cispo, "sft": sft, "topr": topr}
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Resolved for one stage: loss kind, absolute ratio bounds, KL coefficient and scale of the gradient."""
+
+    kind: LossKind
+    ratio_min: float
+    ratio_max: float
+    kl_coef: float = 0.0
+    scale: float = 1.0
+
+    def total(self, logprobs: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+        """Sum of token losses of a micro-batch, to be divided by N."""
+        losses, _ = LOSSES[self.kind](logprobs, tokens, ratio_min=self.ratio_min, ratio_max=self.ratio_max)
+        if self.kl_coef:
+            losses = losses + self.kl_coef * k3(logprobs, tokens.logprobs)
+        return self.scale * (losses * tokens.weight).sum()
+
+
+def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Low-variance KL estimate per token, KL(pi || reference) on tokens of pi: exp(d) - 1 - d, d = log ref - log pi."""
+    gap = (reference - logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    return gap.exp() - 1 - gap
