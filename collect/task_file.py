@@ -1,0 +1,149 @@
+"""Task files: JSON lines of tasks, and the import of the published TextCraft-Synth files.
+
+Invariant: a line that is not a task stops the reading with the file and line number; nothing is skipped.
+
+Run: ``sera tasks import textcraft textcraft_synth_val.jsonl --out val.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from collect.planner import plan
+from collect.recipes import RecipeBook, recipe_book
+from collect.textcraft import check_stock, check_targets
+from collect.textcraft_tasks import BANDS, RAO, WORLD, spec_of, textcraft_task
+from collect.world import Task
+from sera_data.canonical import canonical_json, sha256_json
+from sera_data.errors import UsageError
+
+TEXT_FIELDS = ("task_id", "world", "profile", "split", "difficulty", "goal")
+OPTIONAL: Mapping[str, type] = {"family": str, "seed": int, "upstream_id": str}
+
+
+def write_tasks(path: Path, tasks: Sequence[Task]) -> None:
+    """One canonical JSON object per line, written aside and renamed."""
+    aside = path.with_name(path.name + ".part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside.write_text("".join(canonical_json(asdict(task)) + "\n" for task in tasks), encoding="utf-8")
+    aside.replace(path)
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """Tasks of a file; raises UsageError naming file:line for anything that is not a task or occurs twice."""
+    tasks: list[Task] = []
+    seen: dict[str, int] = {}
+    for number, body in _lines(path):
+        task = _located(path, number, _task_from, body)
+        if task.task_id in seen:
+            msg = f"{path}:{number}: task {task.task_id} occurs already in line {seen[task.task_id]}"
+            raise UsageError(msg)
+        seen[task.task_id] = number
+        tasks.append(task)
+    return tasks
+
+
+def import_published(path: Path, *, world_seed: int = 42, items_per_tier: int = 25) -> list[Task]:
+    """Tasks of a published JSONL file, inventories and ids as published; each is checked to be solvable."""
+    book = recipe_book(world_seed, items_per_tier)
+    tasks = [_located(path, number, _published_from, body, book) for number, body in _lines(path)]
+    seen: dict[str | None, int] = {}
+    for number, task in enumerate(tasks, start=1):
+        if task.upstream_id in seen:
+            msg = f"{path}: {task.upstream_id} is the id of record {seen[task.upstream_id]} and of record {number}"
+            raise UsageError(msg)
+        seen[task.upstream_id] = number
+    return tasks
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    found = 0
+    try:
+        with path.open("rb") as handle:
+            for number, line in enumerate(handle, start=1):
+                if line.strip():
+                    found += 1
+                    yield number, _decoded(path, number, line)
+    except FileNotFoundError:
+        msg = f"task file not found: {path}"
+        raise UsageError(msg, hint="'sera tasks build' makes one") from None
+    if not found:
+        msg = f"{path} holds no task"
+        raise UsageError(msg, hint="one JSON object per line; 'sera tasks build' makes such a file")
+
+
+def _decoded(path: Path, number: int, line: bytes) -> Any:
+    try:
+        return json.loads(line.decode("utf-8"))
+    except ValueError as error:
+        msg = f"{path}:{number}: not a JSON object: {error}"
+        raise UsageError(msg, hint="one JSON object per line") from None
+
+
+def _located(path: Path, number: int, read: Any, *args: Any) -> Task:
+    try:
+        task: Task = read(*args)
+    except ValueError as error:
+        msg = f"{path}:{number}: {error}"
+        raise UsageError(msg) from None
+    return task
+
+
+def _task_from(body: Any) -> Task:
+    _is_object(body)
+    unknown = sorted(set(body) - {*TEXT_FIELDS, *OPTIONAL, "spec"})
+    if unknown:
+        msg = f"unknown field {unknown[0]!r}; allowed: {', '.join([*TEXT_FIELDS, 'spec', *OPTIONAL])}"
+        raise ValueError(msg)
+    for name in TEXT_FIELDS:
+        if not isinstance(body.get(name), str) or not body[name]:
+            msg = f"field {name!r} must be a non-empty text, got {body.get(name)!r}"
+            raise ValueError(msg)
+    if not isinstance(body.get("spec"), dict):
+        msg = f"field 'spec' must be an object, got {type(body.get('spec')).__name__}"
+        raise ValueError(msg)  # noqa: TRY004 - every fault of a line is a ValueError
+    for name, kind in OPTIONAL.items():
+        value = body.get(name)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            msg = f"field {name!r} must be {kind.__name__} or null, got {value!r}"
+            raise ValueError(msg)
+    expected = "t" + sha256_json([body["world"], body["profile"], body["spec"]])[:16]
+    if body["task_id"] != expected:
+        msg = f"task_id {body['task_id']} is not the hash of the content, which is {expected}"
+        raise ValueError(msg)
+    return Task(**{name: body[name] for name in (*TEXT_FIELDS, "spec")}, **{name: body.get(name) for name in OPTIONAL})
+
+
+def _published_from(body: Any, book: RecipeBook) -> Task:
+    _is_object(body)
+    upstream, misc = body.get("id"), body.get("misc")
+    if not isinstance(upstream, str) or not isinstance(misc, dict):
+        msg = "a published record has a text 'id' and an object 'misc'"
+        raise ValueError(msg)  # noqa: TRY004 - every fault of a line is a ValueError
+    difficulty = misc.get("difficulty")
+    if not isinstance(difficulty, str) or difficulty not in BANDS:
+        msg = f"misc.difficulty must be one of {', '.join(BANDS)}, got {difficulty!r}"
+        raise ValueError(msg)
+    targets = check_targets(book, misc.get("target_items"))
+    stock = check_stock(book, misc.get("initial_inventory"))
+    lacking = plan(book, stock, targets).missing
+    if lacking:
+        msg = f"{upstream} cannot be solved in world {tuple(book.key)}, lacking {dict(lacking)}"
+        raise ValueError(msg)
+    parts = upstream.split(".")
+    split = parts[1] if len(parts) == 3 else "unknown"
+    spec = spec_of(book, targets, stock)
+    return textcraft_task(spec, profile=RAO, split=split, difficulty=difficulty, seed=None, upstream_id=upstream)
+
+
+def _is_object(body: Any) -> None:
+    if not isinstance(body, dict):
+        msg = f"a task is a JSON object, got {type(body).__name__}"
+        raise ValueError(msg)  # noqa: TRY004 - every fault of a line is a ValueError
+
+
+__all__ = ["WORLD", "import_published", "read_tasks", "write_tasks"]
