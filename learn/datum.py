@@ -26,7 +26,7 @@ class Datum:
     token_ids: int32[L]. trained: bool[L], token t is a target. logprobs: float32[L], stored natural-log
     probability of a trained token under the distribution it was sampled from. advantages: float32[L], advantage of a
     trained token. versions: int32[L], policy version that sampled a trained token. policy_version: the one version
-    of all trained tokens.
+    of all trained tokens. n_parts: what the depth weights count, 1, or the delegating turns of a delegation datum.
     """
 
     datum_id: str
@@ -40,6 +40,7 @@ class Datum:
     advantages: NDArray[np.float32]
     versions: NDArray[np.int32]
     policy_version: int
+    n_parts: int = 1
 
     def __post_init__(self) -> None:
         fault = self._fault()

@@ -1,0 +1,54 @@
+"""Depth weights: each depth of a batch gets its share, however few trajectories live there.
+
+Invariant: the weights belong to one global batch after selection and are never stored; the sum of weight over
+datums equals the number of datums (SERA paper, arXiv 2610.04902).
+
+    raw_d = 1 / T_d,   w_d = raw_d * (sum_d D_d) / (sum_d D_d * raw_d)
+
+T_d counts the distinct trajectories at depth d, D_d the parts: a training sequence, or in the delegation stage each
+delegating turn of a sequence. A trained token's advantage becomes clip(w_d * A, -clip, clip).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from learn.datum import Datum
+
+CLIP = 20.0
+
+
+def depth_weights(parts: Mapping[int, int], trajectories: Mapping[int, int]) -> dict[int, float]:
+    """w_d per depth from D_d (`parts`) and T_d (`trajectories`); a depth without trajectories gets weight 0."""
+    if any(count < 0 for count in (*parts.values(), *trajectories.values())):
+        msg = f"counts must be 0 or more, got parts {dict(parts)}, trajectories {dict(trajectories)}"
+        raise ValueError(msg)
+    raw = {d: 1.0 / trajectories[d] if trajectories.get(d) else 0.0 for d in sorted({*parts, *trajectories})}
+    mass = sum(parts.get(d, 0) * weight for d, weight in raw.items())
+    if mass == 0:
+        return dict.fromkeys(raw, 0.0)
+    total = sum(parts.values())
+    return {d: weight * total / mass for d, weight in raw.items()}
+
+
+def batch_weights(datums: Sequence[Datum]) -> dict[int, float]:
+    """w_d of one global batch of datums."""
+    parts: dict[int, int] = defaultdict(int)
+    owners: dict[int, set[str]] = defaultdict(set)
+    for datum in datums:
+        parts[datum.depth] += datum.n_parts
+        owners[datum.depth].add(datum.trajectory_id)
+    return depth_weights(parts, {depth: len(ids) for depth, ids in owners.items()})
+
+
+def weigh(datums: Sequence[Datum], *, clip: float = CLIP) -> list[Datum]:
+    """The same datums with advantages times their depth's weight, cut to [-clip, clip]."""
+    weights = batch_weights(datums)
+    return [
+        replace(d, advantages=np.clip(d.advantages * np.float32(weights[d.depth]), -clip, clip).astype(np.float32))
+        for d in datums
+    ]

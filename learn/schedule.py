@@ -1,0 +1,92 @@
+"""The schedule: which stage each update trains, as a pure function of the policy version.
+
+Invariant: the only clock is the number of completed optimizer steps. Skipped batches, dropped groups and restarts do
+not move it; asking twice for a version gives the same answer.
+
+The text form is 'execution:16,delegation:2,rubric:2': stages in order, each with its number of updates per cycle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import NoReturn, get_args
+
+from schemas.words import STAGES, Stage
+from sera_data.errors import ConfigError
+
+DEFAULT = "execution:16,delegation:2,rubric:2"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a version stands: its stage, the cycle, and the update within the stage's run in that cycle."""
+
+    version: int
+    stage: Stage
+    cycle: int
+    step_in_stage: int
+    stage_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Stages in order with their updates per cycle; `stage_at(v)` repeats the cycle without end."""
+
+    items: tuple[tuple[Stage, int], ...]
+
+    @property
+    def cycle_length(self) -> int:
+        """Updates per cycle."""
+        return sum(steps for _, steps in self.items)
+
+    def position(self, version: int) -> Position:
+        """Position of the update that takes `version` to `version + 1`."""
+        if version < 0:
+            msg = f"a policy version is 0 or more, got {version}"
+            raise ValueError(msg)
+        cycle, offset = divmod(version, self.cycle_length)
+        for stage, steps in self.items:
+            if offset < steps:
+                return Position(version, stage, cycle, offset, steps)
+            offset -= steps
+        msg = f"schedule {self} has no place for offset {offset}"
+        raise AssertionError(msg)
+
+    def stage_at(self, version: int) -> Stage:
+        """Stage of the update that takes `version` to `version + 1`."""
+        return self.position(version).stage
+
+    def updates(self, version: int, n_updates: int) -> dict[Stage, int]:
+        """How many of the updates `version .. version + n_updates - 1` fall to each stage; absent = none."""
+        return dict(Counter(self.stage_at(v) for v in range(version, version + n_updates)))
+
+    def deal(self, version: int, n_updates: int, groups_per_update: int) -> dict[Stage, int]:
+        """Groups to collect for each stage at `version`, so that each of the next updates gets its groups."""
+        return {stage: n * groups_per_update for stage, n in self.updates(version, n_updates).items()}
+
+    def __str__(self) -> str:
+        return ",".join(f"{stage}:{steps}" for stage, steps in self.items)
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Read the text form; raises ConfigError that names the faulty part and what is allowed."""
+    items: list[tuple[Stage, int]] = []
+    for part in text.split(","):
+        name, _, steps = part.strip().partition(":")
+        stage: Stage | None = next((s for s in get_args(Stage) if s == name.strip()), None)
+        if stage is None:
+            _refuse(text, f"unknown stage {name.strip()!r}; allowed: {', '.join(STAGES)}")
+        if not steps.strip().isdigit() or int(steps) == 0:
+            _refuse(text, f"stage {stage!r} needs a whole number of updates above 0, got {steps.strip()!r}")
+        if stage in (s for s, _ in items):
+            _refuse(text, f"stage {stage!r} is named twice")
+        items.append((stage, int(steps)))
+    if "execution" not in (s for s, _ in items):
+        _refuse(text, "stage 'execution' is missing")
+    return Schedule(tuple(items))
+
+
+def _refuse(text: str, fault: str) -> NoReturn:
+    msg = f"schedule {text!r}: {fault}"
+    raise ConfigError(msg, hint=f"write it like {DEFAULT!r}")
