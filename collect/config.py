@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
 from collect import settings
+from collect.textcraft_tasks import PoolParams, PublishedParams
 from schemas.words import Purpose, Role
 from sera_data.config import Config
 
@@ -21,27 +22,16 @@ TRAINING: tuple[Purpose, ...] = ("execution", "delegation", "rubric")
 MODEL_ROLES: tuple[Role, ...] = ("act", "writer", "scorer")
 
 
-class TaskBuild(Config):
-    """Tasks generated when the job starts, instead of read from a file (see ``sera tasks build``)."""
-
-    worlds: str = Field(default="1000", description="World seeds: '42', '1,5' or a range with both ends, '1000-1063'.")
-    n: int = Field(default=400, ge=1, description="Tasks over all worlds together.")
-    items_per_tier: int = Field(default=25, ge=1, description="Items per tier and category of each world.")
-    max_tier: int = Field(default=12, ge=1, description="Highest tier of each world.")
-    tiers: tuple[int, ...] | None = Field(default=None, description="Tiers that targets are drawn from; null = all.")
-    surplus: float = Field(default=1.0, ge=1.0, description="Given ingredients as a multiple of those needed.")
-    distractors: int = Field(
-        default=0, ge=0, description="Kinds of items in the inventory that the task does not need."
-    )
-    split: str = Field(default="train", description="Word stored as the tasks' split.")
-    seed: int = Field(default=0, ge=0, description="Seed of the draw.")
-
-
 def _kind_of_source(value: Any) -> str:
-    return "build" if isinstance(value, (dict, TaskBuild)) else "path"
+    if isinstance(value, PoolParams) or (isinstance(value, dict) and "worlds" in value):
+        return "pool"
+    return "published" if isinstance(value, (dict, PublishedParams)) else "path"
 
 
-TaskSource = Annotated[Annotated[str, Tag("path")] | Annotated[TaskBuild, Tag("build")], Discriminator(_kind_of_source)]
+TaskSource = Annotated[
+    Annotated[str, Tag("path")] | Annotated[PoolParams, Tag("pool")] | Annotated[PublishedParams, Tag("published")],
+    Discriminator(_kind_of_source),
+]
 
 
 class WorldConfig(Config):
@@ -50,7 +40,8 @@ class WorldConfig(Config):
     name: str = Field(default="textcraft", description="Registered world; 'sera worlds' lists them.")
     profile: str = Field(default="rao-42", description="Rule profile of the world.")
     tasks: TaskSource | None = Field(
-        default=None, description="Path of a task JSONL file, or the parameters of a build. null: give --tasks."
+        default=None,
+        description="Path of a task JSONL file, or build parameters (`worlds: ...` for a pool). null: give --tasks.",
     )
     split: str | None = Field(default=None, description="Only tasks of this split; null = all.")
     difficulties: tuple[str, ...] | None = Field(default=None, description="Only tasks of these bands; null = all.")

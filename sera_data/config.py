@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
 from sera_data.canonical import sha256_json
 from sera_data.errors import ConfigError
@@ -106,11 +106,14 @@ def _explain(model: type[BaseModel], path: Path | None, error: ValidationError) 
 
 def _allowed(model: type[BaseModel], location: Sequence[Any]) -> list[str]:
     kind: Any = model
+    annotation: Any = model
     for part in location:
         field = getattr(kind, "model_fields", {}).get(part)
-        if field is None:
-            continue
-        kind = _model_in(field.annotation)
+        if field is None:  # the tag of one of several models, or an index
+            kind = _tagged(annotation, part) or kind
+        else:
+            annotation = field.annotation
+            kind = _model_in(annotation)
     return sorted(getattr(kind, "model_fields", {})) or ["nothing"]
 
 
@@ -120,3 +123,11 @@ def _model_in(kind: Any) -> Any:
         return kind
     found = [_model_in(option) for option in get_args(kind)]
     return next((option for option in found if hasattr(option, "model_fields")), kind)
+
+
+def _tagged(kind: Any, tag: Any) -> Any:
+    """The model that a discriminated union calls by this tag, or None."""
+    options = get_args(kind)
+    if any(isinstance(option, Tag) and option.tag == tag for option in options):
+        return _model_in(options[0])
+    return next((found for option in options if (found := _tagged(option, tag)) is not None), None)

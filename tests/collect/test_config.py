@@ -35,7 +35,7 @@ def test_resolved_config_reads_back():
     ("override", "says"),
     [
         ("groups.exection=1", "allowed here: delegation, eval, execution"),
-        ("world.tasks.nn=1", "unknown key 'world.tasks.build.nn'; allowed here: distractors"),
+        ("world.tasks.nn=1", "unknown key 'world.tasks.published.nn'; allowed here: distractors, items_per_tier, seed"),
         ("budgets.turns=[1,2]", "depth 3 wants 4, got 2"),
         ("budgets.turns=0", "1 or more at every depth"),
         ("rubric.for=[exec]", "rubric.for.0"),
