@@ -113,10 +113,11 @@ def _only_object(text: str) -> tuple[int, int, dict[str, Any]]:
             found.append((position, end, value))
         except ValueError as error:
             fault = f"not valid JSON: {error}"
-            end = _closing(text, position)
-            if end is None:
+            closing = _closing(text, position)
+            if closing is None:
                 found.clear()
                 break
+            end = closing
         position = text.find("{", end)
     if not found:
         raise ValueError(fault)

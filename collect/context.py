@@ -1,0 +1,88 @@
+"""What the coroutines of one tree share.
+
+Invariant: nothing here depends on the order in which branches run, except the environments of the reference rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from collect.asking import InfrastructureFault, ask
+from collect.budget import Deadline, EnvironmentBudget, completion_cap
+from collect.policy import Completion, Policy, Request, Sampling
+from collect.records import NodeRecord
+from collect.seeds import Seeds
+from collect.services import Services, TreePlan
+from collect.settings import TreeSettings
+from collect.transcript import Transcript
+from collect.world import World
+from schemas.words import Role
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class TreeContext:
+    """One tree in progress.
+
+    forks: None = plain; otherwise the selection rule. rubrics: whether on-path delegations get a rubric.
+    """
+
+    plan: TreePlan
+    services: Services
+    tree_id: str
+    seeds: Seeds
+    environments: EnvironmentBudget
+    tools: tuple[str, ...]
+    forks: str | None
+    rubrics: bool
+
+    @property
+    def world(self) -> World[Any]:
+        """The world of the tree."""
+        return self.services.world
+
+    @property
+    def settings(self) -> TreeSettings:
+        """Budgets, sampling, delegation and rubric settings."""
+        return self.services.settings
+
+    def policy(self, role: Role) -> Policy:
+        """The policy that serves a role."""
+        return self.services.policies[role]
+
+    def observed(self, node_start: Any, node: NodeRecord) -> str:
+        """What the first message of a node shows of the world."""
+        return in_world(lambda: self.world.observe(node_start, node.agent))
+
+    async def complete(
+        self, transcript: Transcript, *, seed: int, deadline: Deadline, facts: dict[str, Any], n_used: int = 0
+    ) -> tuple[Completion, Sampling] | None:
+        """The next completion of a chat and how it was sampled, or None when no token fits any more."""
+        sampling = self.settings.sampling(transcript.role)
+        cap = completion_cap(
+            self.settings.budgets, max_tokens=sampling.max_tokens, n_prompt=transcript.n_prompt, n_used=n_used
+        )
+        if cap < 1:
+            return None
+        request = Request(
+            role=transcript.role,
+            session=transcript.session,
+            messages=tuple(transcript.messages),
+            prompt_ids=None if transcript.prompt is None else list(transcript.prompt),
+            sampling=Sampling(temperature=sampling.temperature, max_tokens=cap, seed=seed, top_p=sampling.top_p),
+            facts=facts,
+        )
+        completion = await ask(transcript.policy, request, budgets=self.settings.budgets, deadline=deadline)
+        return completion, request.sampling
+
+
+def in_world(call: Callable[[], T]) -> T:
+    """Result of a world's function; any exception of it is an InfrastructureFault, never a failure of the agent."""
+    try:
+        return call()
+    except Exception as error:
+        msg = f"world: {type(error).__name__}: {error}"
+        raise InfrastructureFault(msg) from error

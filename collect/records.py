@@ -1,0 +1,132 @@
+"""What a running tree remembers of its nodes and delegations, before rows are made of it.
+
+Invariant: a record belongs to one agent or one launch and is written by that coroutine only; world states are
+immutable, so records share them freely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from collect.budget import AgentLedger, Deadline
+from collect.transcript import Transcript
+from collect.world import Action, Agent, Event
+from schemas.rubric import Rubric
+from schemas.words import Outcome
+
+Row = dict[str, Any]
+Step = tuple[Action | None, Event | None, str]
+
+
+@dataclass(slots=True)
+class Clock:
+    """A Lamport clock: stamps that order events by cause, whatever the scheduling was."""
+
+    value: int = 0
+
+    def tick(self) -> int:
+        """Next stamp."""
+        self.value += 1
+        return self.value
+
+    def join(self, other: int) -> None:
+        """Come after another clock's stamp."""
+        self.value = max(self.value, other) + 1
+
+
+@dataclass(slots=True)
+class StateCell:
+    """The world state of one agent; a change names the revision that it started from."""
+
+    state: Any
+    revision: int = 0
+
+    def swap(self, revision: int, state: Any) -> None:
+        """Replace the state; refuses when it has changed since `revision` was read."""
+        if revision != self.revision:
+            msg = f"commit against revision {revision}, the state is at {self.revision}: work would be lost"
+            raise RuntimeError(msg)
+        self.state = state
+        self.revision += 1
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeRecord:
+    """One agent's episode. `history` holds (action, event, reply text) per act turn; event.result is what it saw."""
+
+    agent: Agent
+    parent: NodeRecord | None
+    delegation: DelegationRecord | None
+    branch: int | None
+    on_path: bool
+    goal: str
+    context: str | None
+    start: Any
+    cell: StateCell
+    clock: Clock
+    ledger: AgentLedger
+    deadline: Deadline
+    seed: int
+    turn_budget: int
+    order_start: int = 0
+    order_end: int = 0
+    outcome: Outcome | None = None
+    message: str | None = None
+    error: str | None = None
+    turns: list[Row] = field(default_factory=list)
+    history: list[Step] = field(default_factory=list)
+    delegations: list[DelegationRecord] = field(default_factory=list)
+    score_rows: list[Row] = field(default_factory=list)
+    transcript: Transcript | None = None
+    score_transcripts: list[Transcript] = field(default_factory=list)
+    n_turns: int = 0
+    n_prompt_tokens: int = 0
+    n_completion_tokens: int = 0
+    versions: tuple[int, int] | None = None
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended_at: datetime | None = None
+
+    @property
+    def node_id(self) -> str:
+        """Id of the node."""
+        return self.agent.node_id
+
+    @property
+    def depth(self) -> int:
+        """Root 0."""
+        return self.agent.depth
+
+    def next_turn_id(self) -> str:
+        """Id of the turn that is recorded next."""
+        return f"{self.agent.node_id}#{len(self.turns):04d}"
+
+
+@dataclass(slots=True, kw_only=True)
+class DelegationRecord:
+    """One launch: where it came from, the snapshot that every branch starts from, its rubric, its branches."""
+
+    delegation_id: str
+    parent: NodeRecord
+    turn_id: str
+    step: int
+    launch: int
+    targets: Any
+    goal: str
+    context: str | None
+    start: Any
+    depth: int
+    turns: int
+    order_start: int = 0
+    agents_started: int = 0
+    k: int = 1
+    selection: str = "plain"
+    budget_position: int = 1
+    inclusion_probability: float | None = 1.0
+    rubric: Rubric | None = None
+    rubric_id: str | None = None
+    rubric_stamp: int = 0
+    rubric_rows: list[Row] = field(default_factory=list)
+    rubric_transcripts: list[Transcript] = field(default_factory=list)
+    branches: list[NodeRecord] = field(default_factory=list)
