@@ -13,13 +13,14 @@ from typing import Any
 
 from collect.config import MODEL_ROLES, PolicyConfig
 from collect.policy import Identity, Policy
-from collect.policy_directory import is_policy_directory, read_policy_directory
+from collect.policy_directory import Style, is_policy_directory, read_policy_directory
 from schemas.words import Role
 from sera_data.canonical import sha256_json
 from sera_data.errors import UsageError
 
 GROUP = "sera.policies"
 DIRECTORY_ENGINE = "transformers"
+TERSE_ENGINES = ("scripted", "pocket")
 
 
 def engines() -> dict[str, EntryPoint]:
@@ -51,16 +52,30 @@ def open_policy(spec: str, *, options: Mapping[str, Any] | None = None) -> Polic
     return policy
 
 
-def open_policies(config: PolicyConfig, *, options: Mapping[str, Any] | None = None) -> dict[Role, Policy]:
-    """One policy per role; equal specs are opened once and shared."""
+def open_policies(config: PolicyConfig) -> dict[Role, Policy]:
+    """One policy per role; equal specs are opened once and shared. Options go to engines of `model`'s kind only."""
+    kind = split_spec(config.model)[0]
     opened: dict[str, Policy] = {}
     chosen: dict[Role, Policy] = {}
     for role in MODEL_ROLES:
         spec = config.spec(role)
         if spec not in opened:
-            opened[spec] = open_policy(spec, options={**config.options, **(options or {})})
+            opened[spec] = open_policy(spec, options=config.options if split_spec(spec)[0] == kind else None)
         chosen[role] = opened[spec]
     return chosen
+
+
+def with_model(config: PolicyConfig, spec: str | None) -> PolicyConfig:
+    """The same with another `model`, or unchanged."""
+    return config if spec is None else config.model_copy(update={"model": spec})
+
+
+def style_of(spec: str) -> Style:
+    """Prompt style a policy was made for: as its directory says, terse for scripts and the pocket, full otherwise."""
+    name, argument = split_spec(spec)
+    if argument and is_policy_directory(Path(argument)):
+        return read_policy_directory(argument, verify=False).style
+    return "terse" if name in TERSE_ENGINES else "full"
 
 
 def policy_rows(policies: Mapping[Role, Policy]) -> list[dict[str, Any]]:

@@ -1,0 +1,161 @@
+"""`sera collect`: play one collect phase into a store.
+
+Invariant: the command can be killed and repeated, alone or as one of several `--shard i/n` processes; it continues
+its own plan and ends with the same store.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collect.config import CollectConfig
+    from collect.job import Share
+    from collect.world import Task
+
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+
+
+@app.command()
+def collect(
+    *,
+    store: Annotated[Path, typer.Option(help="Directory of the store; made when it is not there.")],
+    config: Annotated[Path | None, typer.Option(help="YAML file of the phase; defaults without one.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Who plays, instead of policy.model: scripted:NAME, pocket, or a directory.")
+    ] = None,
+    tasks: Annotated[Path | None, typer.Option(help="Task file, instead of world.tasks.")] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Groups per purpose, instead of the config's: execution=4,rubric=2 or eval=all.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override of a setting, a.b=value; may be repeated.")
+    ] = None,
+    shard: Annotated[str, typer.Option(help="Play part i of n, for example 0/2; the parts join one plan.")] = "0/1",
+    seal: Annotated[bool, typer.Option("--seal", help="Seal the epoch when all its units are committed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the resolved config and the units; do nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Play one collect phase: trees, rubrics, branches, labels and scores into a store.
+
+    Stopped at any moment, the same command continues where it stopped.
+
+    Example: sera collect --config configs/textcraft_scripted.yaml --tasks val.jsonl --store runs/store --seal
+    """
+    from collect.interruption import Interruption
+
+    started = time.monotonic()
+    settings = _config(config, tasks, groups, overrides or [])
+    part = parse_shard(shard)
+    interruption = Interruption()
+    with interruption.active():
+        found = _tasks(settings)
+        if dry_run:
+            _show_plan(settings, found, policy, as_json=as_json)
+            return
+        summary = _run(store, settings, found, policy, part, interruption, seal=seal)
+    if as_json:
+        typer.echo(json.dumps({**summary, "seconds": round(time.monotonic() - started, 3)}))
+        return
+    from collect.summary import print_summary
+
+    print_summary(summary, seconds=time.monotonic() - started)
+
+
+def parse_shard(text: str) -> Share:
+    """'0/2' -> part 0 of 2; UsageError for anything else."""
+    from collect.job import Share
+    from sera_data.errors import UsageError
+
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or int(match[1]) >= int(match[2]):
+        msg = f"--shard wants i/n with i from 0 to n-1, got {text!r}"
+        raise UsageError(msg, hint="for two processes: --shard 0/2 and --shard 1/2")
+    return Share(int(match[1]), int(match[2]))
+
+
+def parse_groups(text: str) -> str:
+    """'execution=4,rubric=2' -> the override of the whole `groups` setting."""
+    from sera_data.errors import UsageError
+
+    parts = [part.partition("=") for part in text.split(",")]
+    if any(not equals for _, equals, _ in parts):
+        msg = f"--groups wants purpose=number,..., got {text!r}"
+        raise UsageError(msg, hint="for example --groups execution=4,delegation=2,rubric=2")
+    return "groups={" + ", ".join(f"{name.strip()}: {count.strip()}" for name, _, count in parts) + "}"
+
+
+def _config(path: Path | None, tasks: Path | None, groups: str | None, overrides: list[str]) -> CollectConfig:
+    from collect.config import CollectConfig
+    from sera_data.config import load_config
+
+    extra = [parse_groups(groups)] if groups else []
+    extra += [f"world.tasks={json.dumps(str(tasks))}"] if tasks else []
+    return load_config(CollectConfig, path, [*overrides, *extra])
+
+
+def _tasks(settings: CollectConfig) -> list[Task]:
+    from collect.tasks import load_tasks
+
+    return load_tasks(settings)
+
+
+def _run(
+    path: Path,
+    settings: CollectConfig,
+    tasks: list[Task],
+    policy: str | None,
+    part: Share,
+    interruption: Any,
+    *,
+    seal: bool,
+) -> dict[str, Any]:
+    import sera_data
+    from collect.job import claim_job, run_job
+    from collect.policies import open_policies, style_of, with_model
+    from collect.summary import phase_summary
+
+    chosen = with_model(settings.policy, policy)
+    policies = open_policies(chosen)
+    style = style_of(chosen.spec("act")) if settings.style == "auto" else settings.style
+    store = sera_data.create(path)
+    job = claim_job(store, settings, tasks=tasks, policies=policies)
+    work = run_job(store, job, policies=policies, style=style, part=part, interruption=interruption)
+    sealed = seal and work.complete
+    if sealed and not job.plan.sealed():
+        sera_data.seal(store, job.plan.name)
+    return {**phase_summary(store, job.plan), "sealed": job.plan.sealed(), "skipped_units": len(work.skipped)}
+
+
+def _show_plan(settings: CollectConfig, tasks: list[Task], policy: str | None, *, as_json: bool) -> None:
+    from collect.dealing import lay_out, resolve_counts
+    from collect.policies import split_spec, with_model
+    from sera_data.config import run_id
+
+    chosen = with_model(settings.policy, policy)
+    split_spec(chosen.spec("act"))
+    counts = resolve_counts(settings.groups.counts(), n_tasks=len(tasks))
+    units = lay_out(counts, groups_per_unit=settings.groups_per_unit)
+    body = {
+        "run_id": run_id(settings.name, settings),
+        "policy": chosen.resolved(),
+        "tasks": len(tasks),
+        "groups": {purpose: count for purpose, count in counts.items() if count},
+        "units": len(units),
+        "trees": sum(counts.values()) * settings.samples,
+        "config": settings.resolved(),
+    }
+    if as_json:
+        typer.echo(json.dumps(body))
+        return
+    import yaml
+
+    typer.echo(yaml.safe_dump(body, sort_keys=False, allow_unicode=True), nl=False)
