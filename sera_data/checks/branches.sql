@@ -1,0 +1,19 @@
+-- Of the branches of a delegation exactly one is committed and it is branch 0; all start from one snapshot; a complete
+-- group has all k branches, each with a node that started from that snapshot.
+select delegation_id as id, 'branch 0 and only it must be committed' as fault
+from fresh.branches group by delegation_id
+having count(*) filter (committed) <> 1 or count(*) filter (committed and branch = 0) <> 1
+union all
+select delegation_id, 'its branches name ' || count(distinct snapshot_digest) || ' snapshots'
+from fresh.branches group by delegation_id having count(distinct snapshot_digest) > 1
+union all
+select delegation_id, 'complete, with ' || count(node_id) || ' of k = ' || max(k) || ' branches'
+from fresh.branches group by delegation_id
+having bool_or(complete) and (count(node_id) <> max(k) or min(k) <> max(k) or not bool_and(complete))
+union all
+select delegation_id || ' branch ' || branch, 'not complete and no exclusion_reason'
+from fresh.branches where not complete and exclusion_reason is null
+union all
+select b.delegation_id || ' branch ' || b.branch, 'its node started from another state than the snapshot'
+from fresh.branches as b join known.nodes as n on n.node_id = b.node_id where n.start_digest <> b.snapshot_digest
+order by 1, 2

@@ -1,0 +1,143 @@
+"""The few file system verbs the store is built from; every write of the store goes through here.
+
+Invariant: bytes are on the disk (fsync) before the name that makes them visible exists, and a name appears by one
+atomic call: `os.rename` for a directory, `os.link` for a file. So a crash at any moment leaves the old state or the
+new one. Nothing here overwrites anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sera_data.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from schemas.table import Table
+
+ZSTD_LEVEL = 3
+
+
+def make_staging(staging_root: Path, name: str) -> Path:
+    """A new private directory `_staging/<name>.<host>.<pid>`, with a counter when a dead process left one."""
+    host = "".join(c if c.isalnum() or c == "-" else "-" for c in socket.gethostname())
+    staging_root.mkdir(exist_ok=True)
+    for counter in range(1_000_000):
+        suffix = f".{counter}" if counter else ""
+        path = staging_root / f"{name}.{host}.{os.getpid()}{suffix}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    msg = f"{staging_root} holds a million leftovers of {name!r}"
+    raise StoreError(msg, hint="sera data gc STORE removes old leftovers")
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a new file and force it to the disk."""
+    with path.open("xb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+@contextlib.contextmanager
+def parquet_writer(path: Path, table: Table, *, documented: bool) -> Iterator[pq.ParquetWriter]:
+    """A Parquet writer with the store's encodings; on leaving, the file is complete and on the disk.
+
+    `documented` keeps the column documentation in the file (sealed files), else it is left out (small shards).
+    """
+    import pyarrow.parquet as pq
+
+    schema = table.schema if documented else table.schema.remove_metadata()
+    if not documented:
+        import pyarrow as pa
+
+        schema = pa.schema([f.remove_metadata() for f in schema])
+    with path.open("xb") as handle:
+        with pq.ParquetWriter(handle, schema, **encodings(table)) as writer:
+            yield writer
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def encodings(table: Table) -> dict[str, object]:
+    """ParquetWriter options: zstd; dictionaries for scalar strings only; logprobs byte-stream-split; ids plain.
+
+    Statistics are kept where they prune (ids, enums, numbers), not for long texts; a Bloom filter on the first key
+    column lets a reader skip the row groups that do not hold an id.
+    """
+    import pyarrow as pa
+
+    scalars = [c for c in table.columns if not pa.types.is_nested(c.type)]
+    strings = [c.name for c in scalars if pa.types.is_string(c.type)]
+    short = [c.name for c in scalars if not pa.types.is_string(c.type) or c.name.endswith("_id") or c.values]
+    split = {
+        f"{c.name}.list.element": "BYTE_STREAM_SPLIT"
+        for c in table.columns
+        if pa.types.is_list(c.type) and pa.types.is_floating(c.type.value_type)
+    }
+    return {
+        "compression": "zstd",
+        "compression_level": ZSTD_LEVEL,
+        "use_dictionary": strings,
+        "column_encoding": split,
+        "write_statistics": short,
+    }
+
+
+def sync_directory(path: Path) -> None:
+    """Force the names in a directory to the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def publish_directory(staging: Path, target: Path) -> bool:
+    """Rename a finished staging directory to its final name; False when that name is taken (already published).
+
+    The target is never made before: renaming over an empty directory would succeed and hide a fault.
+    """
+    sync_directory(staging)
+    try:
+        os.rename(staging, target)  # noqa: PTH104 - the one call that makes the rows visible
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    sync_directory(target.parent)
+    return True
+
+
+def publish_file(staging_root: Path, target: Path, data: bytes) -> bool:
+    """Create `target` with `data`, all at once and only if it does not exist; False when it exists."""
+    if target.exists():
+        return False
+    work = make_staging(staging_root, target.name)
+    try:
+        write_bytes(work / target.name, data)
+        try:
+            os.link(work / target.name, target)  # fails when the name exists, unlike rename
+        except FileExistsError:
+            return False
+        sync_directory(target.parent)
+        return True
+    finally:
+        remove_tree(work)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a private directory and what is in it; one that is gone already is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path)

@@ -1,0 +1,130 @@
+"""DuckDB connections over a listing: the ten tables and the derived views by name.
+
+Invariant: a view lists its files explicitly and has exactly the columns of `schemas/`; columns that older files lack
+are null. The views work on an empty store. `tasks` is distinct over epochs; `task_rows` are the rows as stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from schemas import SCHEMA_VERSION, TABLES
+
+if TYPE_CHECKING:
+    from schemas.table import Table
+    from sera_data.listing import Listing
+
+RAW = {"tasks": "task_rows"}
+"""Tables whose raw rows have another name than the table, because a derived view takes that one."""
+
+VIEWS = (
+    "tasks",
+    "factual",
+    "verdict_scopes",
+    "verdicts",
+    "audit_verdicts",
+    "scored",
+    "pairs",
+    "leaves",
+    "trees",
+    "costs",
+    "progress",
+)
+"""Derived views in the order in which they build on each other; each is `views/<name>.sql`."""
+
+_SCALARS = {
+    pa.string(): "VARCHAR",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
+}
+
+
+def connect_empty() -> duckdb.DuckDBPyConnection:
+    """An in-memory connection that never asks the network for an extension and speaks UTC."""
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    connection.execute("set TimeZone = 'UTC'")
+    return connection
+
+
+def connect(listing: Listing) -> duckdb.DuckDBPyConnection:
+    """An in-memory connection whose views read the listing's files."""
+    connection = connect_empty()
+    for table in TABLES.values():
+        connection.execute(f"create view {RAW.get(table.name, table.name)} as {select_table(table, listing)}")
+    for name in VIEWS:
+        connection.execute(f"create view {name} as {view_sql(name)}")
+    return connection
+
+
+@cache
+def view_sql(name: str) -> str:
+    """Text of a derived view."""
+    return files("sera_data").joinpath("views", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def select_table(table: Table, listing: Listing) -> str:
+    """SQL that selects a table's rows from the listing's files, one `read_parquet` per schema version."""
+    by_version: dict[str, list[str]] = {}
+    for source in listing.sources:
+        paths = [_quoted(str(path)) for name, path, rows, _ in source.files if name == table.name and rows]
+        by_version.setdefault(source.schema_version, []).extend(paths)
+    columns = ", ".join(_name(c.name) for c in table.columns)
+    current = by_version.pop(SCHEMA_VERSION, [])
+    older = [paths for _, paths in sorted(by_version.items()) if paths]
+    parts = [] if current and not older else [_no_rows(table)]
+    parts += [f"select {columns} from {_read(current)}"] if current else []
+    parts += [f"select * from {_read(paths)}" for paths in older]
+    return parts[0] if len(parts) == 1 else f"select {columns} from ({' union all by name '.join(parts)})"
+
+
+def duckdb_type(kind: pa.DataType) -> str:
+    """DuckDB's name of an Arrow type of the schemas."""
+    if pa.types.is_list(kind):
+        return duckdb_type(kind.value_type) + "[]"
+    if pa.types.is_struct(kind):
+        return f"STRUCT({', '.join(f'{_name(f.name)} {duckdb_type(f.type)}' for f in kind)})"
+    return _SCALARS[kind]
+
+
+def _no_rows(table: Table) -> str:
+    nulls = ", ".join(f"null::{duckdb_type(c.type)} as {_name(c.name)}" for c in table.columns)
+    return f"select {nulls} where false"
+
+
+def _read(paths: list[str]) -> str:
+    return f"read_parquet([{', '.join(paths)}], hive_partitioning = false)"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(text: str) -> str:
+    return '"' + text + '"'
+
+
+def ordered_batches(
+    connection: duckdb.DuckDBPyConnection, table: Table, order: Sequence[str], *, source: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a table (or of the relation `source`) in order, as record batches of the table's schema.
+
+    DuckDB sorts and spills to disk when the rows do not fit in memory.
+    """
+    relation = source or RAW.get(table.name, table.name)
+    query = f"select * from {relation} order by {', '.join(_name(c) for c in order)}"
+    schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in table.columns])
+    for batch in connection.sql(query).to_arrow_reader(table.row_group):
+        columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

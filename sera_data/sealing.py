@@ -1,0 +1,153 @@
+"""Seal: a plan's shards, checked, sorted and compacted into one directory that never changes.
+
+Invariant: the directory appears by one rename, complete with `seal.json` (shards, rows, sha256, min/max tree_id per
+file, content hash per table), or not at all. It holds all ten tables, at most 250,000 turns a file. Nothing is sealed
+that breaks a check of `checks/*.sql`; earlier seals count as known rows for foreign keys.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas import SCHEMA_VERSION, TABLES
+from sera_data.canonical import sha256_file
+from sera_data.content import directory_hash, in_blocks, table_hashes
+from sera_data.disk import make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
+from sera_data.documents import dump_document
+from sera_data.duck import ordered_batches
+from sera_data.errors import StoreError
+from sera_data.layout import COMMIT, SEAL, sealed_file_name
+from sera_data.listing import Source, shard_source
+from sera_data.plan import Plan, read_plan
+from sera_data.sealing_checks import checked_connection
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from schemas.table import Table
+    from sera_data.store import Store
+
+MAX_ROWS = {"turns": 250_000}
+"""Most rows in one file of a table; 2,000,000 for the tables not named here."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealResult:
+    """A sealed directory: rows per table, units that a partial seal lacks, and the content hash."""
+
+    name: str
+    path: Path
+    rows: dict[str, int]
+    missing: tuple[str, ...]
+    content_hash: str
+    already_sealed: bool
+
+
+def seal(store: Store, plan_name: str, *, partial: bool = False) -> SealResult:
+    """Seal a plan; sealing a sealed plan returns what is there.
+
+    Every planned unit must be committed, unless `partial`; then the seal names the missing ones.
+    """
+    plan = read_plan(store, plan_name)
+    with plan.lock("exclusive"):
+        if plan.sealed():
+            return _result(store, plan_name, already=True)
+        committed = plan.committed()
+        missing = [unit for unit in plan.unit_ids if unit not in committed]
+        if missing and not partial:
+            msg = f"plan {plan_name} misses {len(missing)} of {len(plan.unit_ids)} units: {', '.join(missing[:8])}"
+            raise StoreError(msg, hint="collect them, or seal without them: sera data seal STORE PLAN --partial")
+        shards = [plan.shard_id(unit) for unit in plan.unit_ids if unit in committed]
+        try:
+            _publish(store, plan, shards, missing)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            msg = f"plan {plan_name} was not sealed: {'the disk is full' if full else error} ({error.filename})"
+            raise StoreError(msg, hint="nothing was lost: free space or fix the cause, then seal again") from error
+    return _result(store, plan_name, already=False)
+
+
+def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[str]) -> None:
+    sources = [shard_source(store, shard) for shard in shards]
+    connection = checked_connection(store, plan, sources)
+    staging = make_staging(store.layout.staging, f"seal-{plan.name}")
+    try:
+        tables = {name: _write_table(connection, table, staging) for name, table in TABLES.items()}
+        connection.close()
+        written = Source(
+            plan.name,
+            "seal",
+            SCHEMA_VERSION,
+            tuple((t, staging / f["path"], f["rows"], f["bytes"]) for t, b in tables.items() for f in b["files"]),
+        )
+        hashes = table_hashes(store.path, written)
+        body = {
+            "name": plan.name,
+            "epoch": plan.epoch,
+            "addition": plan.addition,
+            "run_id": plan.run_id,
+            "phase": plan.phase,
+            "policy_hash": plan.policy_hash,
+            "config_hash": plan.config_hash,
+            "schema_version": SCHEMA_VERSION,
+            "shards": list(shards),
+            "commits": {shard: sha256_file(store.layout.shards / shard / COMMIT) for shard in shards},
+            "partial": bool(missing),
+            "missing": list(missing),
+            "tables": {name: {**facts, "content_hash": hashes[name]} for name, facts in tables.items()},
+            "content_hash": directory_hash(hashes),
+            "sealed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        write_bytes(staging / SEAL, dump_document(body))
+        publish_directory(staging, store.layout.epochs / plan.name)
+    finally:
+        remove_tree(staging)  # gone already after the rename
+
+
+def _write_table(connection: duckdb.DuckDBPyConnection, table: Table, staging: Path) -> dict[str, Any]:
+    blocks = in_blocks(ordered_batches(connection, table, table.sort, source=f"fresh.{table.name}"), table.row_group)
+    per_file = max(1, MAX_ROWS.get(table.name, 2_000_000) // table.row_group)
+    files: list[dict[str, Any]] = []
+    block = next(blocks, None)
+    while block is not None or not files:  # a table without rows still gets its file
+        path = staging / sealed_file_name(table.name, len(files))
+        facts: dict[str, Any] = {"path": path.name, "rows": 0, "tree_id_min": None, "tree_id_max": None}
+        with parquet_writer(path, table, documented=True) as writer:
+            for _ in range(per_file):
+                if block is None:
+                    break
+                writer.write_batch(block, row_group_size=table.row_group)
+                _count(facts, block)
+                block = next(blocks, None)
+        files.append({**facts, "bytes": path.stat().st_size, "sha256": sha256_file(path)})
+    return {"rows": sum(f["rows"] for f in files), "files": files}
+
+
+def _count(facts: dict[str, Any], block: pa.RecordBatch) -> None:
+    import pyarrow.compute as pc
+
+    facts["rows"] += block.num_rows
+    if "tree_id" in block.schema.names:
+        ends = pc.min_max(block.column("tree_id")).as_py()
+        facts["tree_id_min"] = min(x for x in (facts["tree_id_min"], ends["min"]) if x is not None)
+        facts["tree_id_max"] = max(x for x in (facts["tree_id_max"], ends["max"]) if x is not None)
+
+
+def _result(store: Store, name: str, *, already: bool) -> SealResult:
+    body = store.seal_document(name)
+    rows = {table: facts["rows"] for table, facts in body["tables"].items()}
+    path = store.layout.epochs / name
+    return SealResult(name, path, rows, tuple(body["missing"]), body["content_hash"], already)
+
+
+def sealed_shards(store: Store) -> Iterator[tuple[str, str]]:
+    """(seal, shard) for every shard that a seal holds."""
+    for name in store.sealed_names():
+        for shard in store.seal_document(name)["shards"]:
+            yield name, shard

@@ -1,0 +1,68 @@
+"""Snapshots: exactly which sealed directories a learn phase consumed.
+
+Invariant: a snapshot is written once, before the first read, and names each directory with the sha256 of its
+seal.json, which itself holds the sha256 of every file. So training from a snapshot reads the same bytes years later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sera_data.canonical import sha256_file
+from sera_data.disk import publish_file
+from sera_data.documents import dump_document, read_document
+from sera_data.errors import StoreError
+from sera_data.layout import SEAL, require_snapshot_name
+
+if TYPE_CHECKING:
+    from sera_data.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot as stored. `directories`: name -> sha256 of its seal.json; `hashes`: what else the phase fixed."""
+
+    name: str
+    path: Path
+    sha256: str
+    directories: dict[str, str]
+    hashes: dict[str, str | None]
+
+
+def take_snapshot(store: Store, name: str, *, directories: Sequence[str], **hashes: str | None) -> Snapshot:
+    """Write the snapshot, or return the equal one that is there; a different one of that name is refused.
+
+    `hashes` are words such as policy_hash, credit_hash, config_hash.
+    """
+    path = store.layout.snapshots / f"{require_snapshot_name(name)}.json"
+    sealed = set(store.sealed_names())
+    missing = sorted(set(directories) - sealed)
+    if missing or not directories:
+        known = ", ".join(sorted(sealed))
+        msg = f"snapshot {name} wants sealed directories, got {missing or 'none'}; sealed are: {known}"
+        raise StoreError(msg, hint="sera data seal STORE seals a plan")
+    seals = {d: sha256_file(store.layout.epochs / d / SEAL) for d in sorted(set(directories))}
+    body = {"name": name, "store_id": store.store_id, "directories": seals, "hashes": dict(sorted(hashes.items()))}
+    if not publish_file(store.layout.staging, path, dump_document(body)) and path.read_bytes() != dump_document(body):
+        msg = f"snapshot {path} exists and names something else; a snapshot is written once"
+        raise StoreError(msg, hint="choose another name")
+    return read_snapshot(store, name)
+
+
+def read_snapshot(store: Store, name: str) -> Snapshot:
+    """The snapshot of that name; refused when a directory it names is gone or has another seal."""
+    path = store.layout.snapshots / f"{require_snapshot_name(name)}.json"
+    body = read_document(path, kind="snapshot", hint="sera data ls STORE lists the snapshots")
+    for directory, wanted in body["directories"].items():
+        seal = store.layout.epochs / directory / SEAL
+        if not seal.exists():
+            msg = f"snapshot {name} names {directory}, but {seal} is missing"
+            raise StoreError(msg, hint=f"restore epochs/{directory} from a copy")
+        found = sha256_file(seal)
+        if found != wanted:
+            msg = f"snapshot {name} names {directory} with seal {wanted[:12]}, but {seal} has {found[:12]}"
+            raise StoreError(msg, hint=f"restore epochs/{directory} from the copy that was trained from")
+    return Snapshot(name, path, sha256_file(path), dict(body["directories"]), dict(body["hashes"]))

@@ -1,0 +1,155 @@
+"""A store on disk: open or create it, list what is committed, read its tables.
+
+Invariant: reading never changes anything. A view is made from one listing (`epochs/` first, then `shards/`) into
+explicit file lists, so all tables of one view show the same moment and a half-written shard is never in it.
+
+Run: ``import sera_data as sd; s = sd.open(path); s.nodes.pl(); s.sql("select count(*) from turns").fetchall()``
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from schemas import SCHEMA_VERSION, TABLES
+from sera_data.disk import publish_file
+from sera_data.documents import dump_document, read_document
+from sera_data.errors import StoreError
+from sera_data.layout import COMMIT, FORMAT_VERSION, SEAL, Layout, is_plan_name, shard_plan
+from sera_data.version import require_readable
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from sera_data.listing import Listing
+    from sera_data.readers import TableView
+
+View = Literal["live", "sealed"]
+RETAINED_CONNECTIONS = 8
+
+
+class Store:
+    """An open store. Every table is an attribute: `store.nodes.pl()`, `store.turns.arrow()`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.layout = Layout(path)
+        self.seal_document = cache(self._seal_document)
+        self.commit_document = cache(self._commit_document)
+        self._connections: list[tuple[Listing, duckdb.DuckDBPyConnection]] = []
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    @cached_property
+    def store_id(self) -> str:
+        """Random id given at creation; a snapshot names the store by it, so that the store can be moved."""
+        return str(read_document(self.layout.store_file, kind="store file", hint="")["store_id"])
+
+    def __getattr__(self, name: str) -> TableView:
+        if name in TABLES:
+            return self.table(name)
+        msg = f"Store has no attribute {name!r}; tables: {', '.join(TABLES)}"
+        raise AttributeError(msg)
+
+    def table(
+        self, name: str, *, view: View = "live", snapshot: str | None = None, epochs: Sequence[int] | None = None
+    ) -> TableView:
+        """One table of one view, with `.pl()`, `.arrow()`, `.dataset()`, `.hf()` and `.files`."""
+        from sera_data.readers import TableView
+
+        if name not in TABLES:
+            msg = f"no table {name!r}; allowed: {', '.join(TABLES)}"
+            raise StoreError(msg)
+        return TableView(TABLES[name], self.listing(view=view, snapshot=snapshot, epochs=epochs))
+
+    def listing(
+        self, *, view: View = "live", snapshot: str | None = None, epochs: Sequence[int] | None = None
+    ) -> Listing:
+        """The files of one view at this moment."""
+        from sera_data.listing import list_files
+
+        return list_files(self, view=view, snapshot=snapshot, epochs=epochs)
+
+    def connect(
+        self, *, view: View = "live", snapshot: str | None = None, epochs: Sequence[int] | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection with the ten tables and the derived views of one view of the store."""
+        from sera_data.duck import connect
+
+        return connect(self.listing(view=view, snapshot=snapshot, epochs=epochs))
+
+    def sql(self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
+        """A DuckDB relation over the live view: use `.pl()`, `.fetchall()` or `.to_arrow_table()` on it, once."""
+        from sera_data.duck import connect
+
+        listing = self.listing()
+        if not self._connections or self._connections[-1][0] != listing:
+            self._connections.append((listing, connect(listing)))
+            del self._connections[:-RETAINED_CONNECTIONS]  # older relations keep working for a while
+        relation = self._connections[-1][1].sql(query, params=params)
+        if relation is None:
+            msg = "Store.sql wants a query that returns rows"
+            raise StoreError(msg, hint="use Store.connect() for other statements")
+        return relation
+
+    def sealed_names(self) -> list[str]:
+        """Names of the sealed directories, sorted."""
+        return sorted(path.name for path in self.layout.epochs.iterdir() if is_plan_name(path.name))
+
+    def shard_ids(self) -> list[str]:
+        """Ids of the committed shards that are still in `shards/`, sealed or not, sorted."""
+        return sorted(path.name for path in self.layout.shards.iterdir() if is_plan_name(shard_plan(path.name)))
+
+    def _seal_document(self, name: str) -> dict[str, Any]:
+        path = self.layout.epochs / name / SEAL
+        body = read_document(path, kind="seal", hint="restore the sealed directory from a copy")
+        require_readable(body.get("schema_version"), what="schema version", path=path)
+        return body
+
+    def _commit_document(self, shard_id: str) -> dict[str, Any]:
+        path = self.layout.shards / shard_id / COMMIT
+        body = read_document(
+            path, kind="commit", hint="restore the shard, or remove its directory and collect it again"
+        )
+        require_readable(body.get("schema_version"), what="schema version", path=path)
+        return body
+
+
+def open_store(path: str | Path) -> Store:
+    """Open an existing store; StoreError when there is none or a newer release wrote it."""
+    store = Store(Path(path))
+    file = store.layout.store_file
+    if not file.exists():
+        missing = "is not a store (it has no store.json)" if store.path.exists() else "does not exist"
+        msg = f"store {store.path} {missing}"
+        raise StoreError(msg, hint="sera demo makes one, or name the directory that holds store.json")
+    body = read_document(file, kind="store file", hint="")
+    require_readable(body.get("format_version"), current=FORMAT_VERSION, what="format version", path=file)
+    require_readable(body.get("schema_version"), what="schema version", path=file)
+    for directory in store.layout.directories():
+        if not directory.is_dir() and directory != store.layout.staging:
+            msg = f"store {store.path} lacks its directory {directory.name}/"
+            raise StoreError(msg, hint=f"restore it from a copy, or make it if it was empty: mkdir {directory}")
+    return store
+
+
+def create_store(path: str | Path) -> Store:
+    """Create a store, or open the one that is there. `store.json` is written last."""
+    store = Store(Path(path))
+    if not store.layout.store_file.exists():
+        store.path.mkdir(parents=True, exist_ok=True)
+        for directory in store.layout.directories():
+            directory.mkdir(exist_ok=True)
+        body = {
+            "format_version": FORMAT_VERSION,
+            "schema_version": SCHEMA_VERSION,
+            "store_id": uuid.uuid4().hex,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        publish_file(store.layout.staging, store.layout.store_file, dump_document(body))
+    return open_store(path)

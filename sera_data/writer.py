@@ -1,0 +1,160 @@
+"""ShardWriter: a work unit's rows become visible all at once, or not at all, and exactly once.
+
+Invariant: rows are checked, written to `_staging/`, forced to the disk, sealed by `commit.json` (rows and sha256 per
+file) and published by one rename. A target that exists means that this unit was committed before: the retry writes
+nothing and says so. A unit outside its plan or of a sealed plan is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from schemas import SCHEMA_VERSION, TABLES
+from sera_data.canonical import sha256_file
+from sera_data.disk import make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
+from sera_data.documents import dump_document
+from sera_data.errors import RowError, StoreError
+from sera_data.layout import COMMIT
+from sera_data.plan import Plan
+from sera_data.rows import require_columns, row_name, to_arrow
+from sera_data.store import Store
+from sera_data.tokens import require_token_rule
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What a commit did. `rows` per table; `already_committed` when an earlier try had published the shard."""
+
+    shard_id: str
+    rows: dict[str, int]
+    already_committed: bool
+
+
+class ShardWriter:
+    """Collects the rows of one work unit and commits them. Use it as a context manager.
+
+    >>> with ShardWriter(store, plan, "u0000") as writer:      # doctest: +SKIP
+    ...     writer.add("nodes", {...})
+    ...     writer.extend("turns", [...])
+    ...     result = writer.commit()
+    """
+
+    def __init__(self, store: Store, plan: Plan, unit_id: str) -> None:
+        self.store, self.plan, self.unit_id = store, plan, unit_id
+        self.shard_id = plan.shard_id(unit_id)
+        self.target = store.layout.shards / self.shard_id
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        self._defaults = {"run_id": plan.run_id, "epoch": plan.epoch, "shard_id": self.shard_id}
+        if plan.sealed() and unit_id not in plan.committed():
+            raise _sealed(plan, unit_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rows = {name: [] for name in TABLES}
+
+    def add(self, table: str, row: Mapping[str, Any]) -> None:
+        """Add one row; run_id, epoch and shard_id are filled in when absent."""
+        if table not in TABLES:
+            msg = f"no table {table!r}; allowed: {', '.join(TABLES)}"
+            raise RowError(msg)
+        require_columns(TABLES[table], row)
+        self._rows[table].append({**self._defaults, **row})
+
+    def extend(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows in order."""
+        for row in rows:
+            self.add(table, row)
+
+    def commit(self) -> CommitResult:
+        """Check, write and publish the rows; the second commit of a unit changes nothing."""
+        if self.unit_id in self.plan.committed():
+            return self._already()
+        self._check()
+        staging = make_staging(self.store.layout.staging, self.shard_id)
+        try:
+            files = self._write(staging)
+            with self.plan.lock("shared"):
+                if self.plan.sealed():
+                    return self._after_seal()
+                if not publish_directory(staging, self.target):
+                    return self._already()
+        except OSError as error:
+            raise _disk_fault(error, self.shard_id) from error
+        finally:
+            remove_tree(staging)  # gone already after a rename
+        return CommitResult(self.shard_id, {name: body["rows"] for name, body in files.items()}, False)
+
+    def _check(self) -> None:
+        for table in TABLES.values():
+            seen = set()
+            for row in self._rows[table.name]:
+                key = tuple(row.get(part) for part in table.key)
+                if key in seen:
+                    msg = f"{row_name(table, row)}: the key is twice in shard {self.shard_id}"
+                    raise RowError(msg)
+                seen.add(key)
+                for column, wanted in self._defaults.items():
+                    if row[column] != wanted:
+                        name = row_name(table, row)
+                        msg = f"{name}: column {column!r} is {row[column]!r}, this shard writes {wanted!r}"
+                        raise RowError(msg)
+        self._tables = {name: to_arrow(TABLES[name], rows) for name, rows in self._rows.items() if rows}
+        optional = {c.name: None for c in TABLES["turns"].columns if c.nullable}
+        require_token_rule({**optional, **row} for row in self._rows["turns"])
+
+    def _write(self, staging: Path) -> dict[str, dict[str, Any]]:
+        files = {}
+        for name, data in self._tables.items():
+            table, path = TABLES[name], staging / f"{name}.parquet"
+            ordered = data.sort_by([(key, "ascending") for key in table.sort])
+            with parquet_writer(path, table, documented=False) as writer:
+                writer.write_table(ordered, row_group_size=table.row_group)
+            files[name] = {
+                "path": path.name,
+                "rows": data.num_rows,
+                "bytes": path.stat().st_size,
+                "sha256": sha256_file(path),
+            }
+        body = {
+            "shard_id": self.shard_id,
+            "plan": self.plan.name,
+            "unit_id": self.unit_id,
+            "run_id": self.plan.run_id,
+            "config_hash": self.plan.config_hash,
+            "policy_hash": self.plan.policy_hash,
+            "schema_version": SCHEMA_VERSION,
+            "files": files,
+        }
+        write_bytes(staging / COMMIT, dump_document(body))
+        return files
+
+    def _already(self) -> CommitResult:
+        if not self.target.exists():  # sealed, and its shard directory cleaned up
+            return CommitResult(self.shard_id, {}, True)
+        body = self.store.commit_document(self.shard_id)
+        return CommitResult(self.shard_id, {name: f["rows"] for name, f in body["files"].items()}, True)
+
+    def _after_seal(self) -> CommitResult:
+        if self.unit_id in self.plan.committed():
+            return self._already()
+        raise _sealed(self.plan, self.unit_id)
+
+
+def _sealed(plan: Plan, unit_id: str) -> StoreError:
+    msg = f"plan {plan.name} is sealed without unit {unit_id}; a sealed directory never changes"
+    return StoreError(msg, hint="collect the unit's tasks in a new epoch")
+
+
+def _disk_fault(error: OSError, shard_id: str) -> StoreError:
+    what = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else str(error)
+    msg = f"shard {shard_id} was not committed: {what} ({error.filename or error.strerror})"
+    return StoreError(msg, hint="nothing was lost: free space or fix the cause, then run the same command again")
