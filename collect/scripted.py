@@ -1,0 +1,187 @@
+"""Scripted policies: programs that act, write rubrics and score, for tests, warm starts and reference figures.
+
+Invariant: no token ids, never trainable; replies depend only on what the prompt shows, the seed of the session's first
+request (the agent's style) and the seed of the request (its slips). The same seeds give the same tree.
+
+Use: ``scripted:oracle``, ``scripted:delegating_oracle``, ``scripted:teacher`` ... as a policy in any configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from collect import scripted_agents as agents
+from collect import scripted_judges as judges
+from collect.policy import Completion, Identity, Request
+from collect.scripted_agents import Situation, Style
+from collect.scripted_belief import Belief
+from sera_data.canonical import derive_seed
+from sera_data.errors import UsageError
+
+Program = Literal["crafter", "teacher", "saboteur", "wanderer"]
+RIGHT = {"right": 1.0}
+HEADROOM = {"right": 0.3, "under": 0.2, "finish": 0.25, "no_error": 0.25}
+SLIPS = {0.0: 0.2, 0.05: 0.15, 0.22: 0.3, 0.45: 0.35}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A scripted policy's settings; see `collect.scripted_agents` and `collect.scripted_judges`.
+
+    slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that
+    delegate ingredients. gates: weights of the rubric gates. gain_with_bad_gate: how often a rubric with a
+    bad gate still has the criterion of gained items.
+    """
+
+    program: Program = "crafter"
+    style: Style = field(default_factory=Style)
+    slips: Mapping[float, float] = field(default_factory=lambda: dict(SLIPS))
+    delegate: float = 0.6
+    gates: Mapping[str, float] = field(default_factory=lambda: dict(RIGHT))
+    gain_with_bad_gate: float = 0.5
+    honest_scores: bool = True
+
+
+SCRIPTS: Mapping[str, Script] = {
+    "oracle": Script(),
+    "delegating_oracle": Script(style=Style(delegates="capacity")),
+    "careless": Script(style=Style(slip=0.3, delegates="ingredients"), gates=HEADROOM),
+    "teacher": Script(program="teacher", gates=HEADROOM),
+    "saboteur": Script(program="saboteur"),
+    "never_finisher": Script(style=Style(delegates="ingredients", finishes=False)),
+    "random": Script(program="wanderer", gates=dict.fromkeys(judges.GATES, 1.0), honest_scores=False),
+}
+OPTIONS = ("slips", "delegate", "gates", "gain_with_bad_gate")
+
+
+def open_policy(argument: str, *, options: Mapping[str, Any]) -> ScriptedPolicy:
+    """The scripted policy of a name; `options` may set slips, delegate, gates and gain_with_bad_gate."""
+    if argument not in SCRIPTS:
+        msg = f"no scripted policy {argument!r}; allowed: {', '.join(SCRIPTS)}"
+        raise UsageError(msg, hint="name one as scripted:NAME")
+    return ScriptedPolicy(argument, _configured(SCRIPTS[argument], options))
+
+
+@dataclass(slots=True)
+class _Mind:
+    """Memory of one session: seed of its first request, belief, style."""
+
+    seed: int
+    belief: Belief
+    style: Style
+    budget: int
+
+
+class ScriptedPolicy:
+    """Plays every role by program; `renderer` is None and nothing it says is trainable by likelihood ratio."""
+
+    renderer = None
+    trainable = False
+
+    def __init__(self, name: str, script: Script) -> None:
+        self.identity = Identity(name=f"scripted:{name}", engine="scripted", version=0)
+        self._script = script
+        self._minds: dict[str, _Mind] = {}
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer one request at once."""
+        rng = random.Random(derive_seed("scripted", request.role, request.sampling.seed))
+        if request.role == "act":
+            reply = self._act(request, rng)
+        elif request.role == "writer":
+            reply = self._rubric(request, rng)
+        else:
+            reply = self._score(request, rng)
+        text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False, separators=(",", ":"))
+        return Completion(text, None, None, "stop", "none", policy_version=0)
+
+    def release(self, session: str) -> None:
+        """Forget a session."""
+        self._minds.pop(session, None)
+
+    async def close(self) -> None:
+        """Forget all."""
+        self._minds.clear()
+
+    def _act(self, request: Request, rng: random.Random) -> agents.Call | str:
+        facts = request.facts
+        mind = self._minds.get(request.session)
+        if mind is None:
+            mind = self._minds[request.session] = self._mind(request)
+        mind.belief.read(facts["history"])
+        agent = facts["agent"]
+        situation = Situation(agent.depth, facts["max_depth"], facts["turns_left"], mind.budget)
+        if self._script.program == "saboteur":
+            return agents.saboteur(mind.belief, situation, rng)
+        if self._script.program == "wanderer":
+            return agents.wanderer(mind.belief, situation, rng)
+        return agents.crafter(mind.belief, situation, mind.style, rng)
+
+    def _mind(self, request: Request) -> _Mind:
+        facts = request.facts
+        style = self._script.style
+        if self._script.program == "teacher":
+            rng = random.Random(derive_seed("style", request.sampling.seed))
+            style = agents.teacher_style(rng, slips=self._script.slips, delegate=self._script.delegate)
+        belief = Belief(facts["start"].items, facts["agent"].targets)
+        return _Mind(request.sampling.seed, belief, style, facts["turns_left"] + len(facts["history"]))
+
+    def _rubric(self, request: Request, rng: random.Random) -> dict[str, Any]:
+        script = self._script
+        targets = request.facts["agent"].targets
+        return judges.write_rubric(targets, rng, gates=script.gates, gain_with_bad_gate=script.gain_with_bad_gate)
+
+    def _score(self, request: Request, rng: random.Random) -> dict[str, Any]:
+        facts = request.facts
+        if not self._script.honest_scores:
+            return judges.random_score(facts["rubric"], rng)
+        gained = facts["world"].difference(facts["start"], facts["end"])
+        evidence = judges.Evidence(facts["agent"].targets, gained, facts["history"], facts["finished"])
+        return judges.write_score(facts["rubric"], evidence)
+
+
+def _configured(script: Script, options: Mapping[str, Any]) -> Script:
+    values = {name: getattr(script, name) for name in Script.__dataclass_fields__}
+    for name in OPTIONS:
+        if name in options:
+            values[name] = options[name]
+    values["slips"] = _weights("slips", {_rate(rate): weight for rate, weight in dict(values["slips"]).items()})
+    values["gates"] = _weights("gates", values["gates"])
+    unknown = sorted(set(values["gates"]) - set(judges.GATES))
+    if unknown:
+        msg = f"policy option gates: unknown gate {unknown[0]!r}; allowed: {', '.join(judges.GATES)}"
+        raise UsageError(msg)
+    for name in ("delegate", "gain_with_bad_gate"):
+        if not _is_number(values[name]) or not 0 <= values[name] <= 1:
+            msg = f"policy option {name} must be a share from 0 to 1, got {values[name]!r}"
+            raise UsageError(msg)
+    return Script(**values)
+
+
+def _weights(name: str, weights: Any) -> dict[Any, float]:
+    if not isinstance(weights, Mapping) or not all(_is_number(w) and w >= 0 for w in weights.values()):
+        msg = f"policy option {name} must map names to weights >= 0, got {weights!r}"
+        raise UsageError(msg)
+    if not sum(weights.values()) > 0:
+        msg = f"policy option {name} needs a weight above 0, got {weights!r}"
+        raise UsageError(msg)
+    return dict(weights)
+
+
+def _rate(value: Any) -> float:
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        msg = f"policy option slips: a slip rate is from 0 to 1, got {value!r}"
+        raise UsageError(msg)
+    return rate
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
