@@ -1,0 +1,157 @@
+"""verify: is every published byte of the store what it was when it was published?
+
+Invariant: reads everything and changes nothing. Each problem names the file, what is wrong and how to fix it.
+
+Run: ``sera data verify STORE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from schemas import SCHEMA_VERSION, TABLES
+from sera_data.canonical import sha256_file
+from sera_data.errors import StoreError
+from sera_data.layout import COMMIT, SEAL, is_plan_name, shard_plan
+from sera_data.listing import Source, repair, seal_source, shard_source
+from sera_data.plan import plan_names, read_plan
+from sera_data.snapshot import read_snapshot
+
+if TYPE_CHECKING:
+    from sera_data.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault: the file, what is wrong with it and how to fix it."""
+
+    path: str
+    fault: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.fault} (fix: {self.fix})"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was checked, and the problems found."""
+
+    directories: int
+    files: int
+    rows: int
+    bytes: int
+    problems: tuple[Problem, ...]
+
+
+def verify(
+    store: Store,
+    *,
+    on_problem: Literal["raise", "report"] = "raise",
+    progress: Callable[[str], None] = lambda _name: None,
+) -> Verification:
+    """Check every plan, shard, seal and snapshot; StoreError lists the problems, or they are returned (`report`)."""
+    problems = list(_document_problems(store))
+    counted = [0, 0, 0, 0]
+    for name, read, recorded in _published(store):
+        progress(name)
+        try:
+            source, hashes = read(store, name), recorded(name)
+        except StoreError as error:
+            problems.append(Problem(name, error.args[0], error.hint or "restore it from a copy"))
+            continue
+        counted[0] += 1
+        for table, path, rows, size in source.files:
+            counted[1:] = [counted[1] + 1, counted[2] + rows, counted[3] + size]
+            problem = _file_problem(table, path, rows, size, hashes[path.name], source)
+            problems += [problem] if problem else []
+        problems += _stray_problems(store, source)
+    if problems and on_problem == "raise":
+        msg = f"store {store.path} has {len(problems)} problems: {'; '.join(map(str, problems[:5]))}"
+        raise StoreError(msg, hint="sera data verify STORE lists all of them")
+    return Verification(counted[0], counted[1], counted[2], counted[3], tuple(problems))
+
+
+def _published(
+    store: Store,
+) -> Iterator[tuple[str, Callable[[Store, str], Source], Callable[[str], dict[str, str]]]]:
+    for name in store.sealed_names():
+        yield name, seal_source, lambda n: _seal_hashes(store, n)
+    for name in store.shard_ids():
+        yield name, shard_source, lambda n: {f["path"]: f["sha256"] for f in store.commit_document(n)["files"].values()}
+
+
+def _seal_hashes(store: Store, name: str) -> dict[str, str]:
+    tables = store.seal_document(name)["tables"].values()
+    return {f["path"]: f["sha256"] for facts in tables for f in facts["files"]}
+
+
+def _file_problem(table: str, path: Path, rows: int, size: int, sha256: str, source: Source) -> Problem | None:
+    fix = repair(source)
+    if not path.exists():
+        return Problem(str(path), "is missing", fix)
+    if path.stat().st_size != size:
+        return Problem(str(path), f"is truncated or changed: it has {path.stat().st_size} of {size} bytes", fix)
+    if sha256_file(path) != sha256:
+        return Problem(str(path), f"is changed: its sha256 is not the recorded {sha256[:12]}", fix)
+    return _parquet_problem(table, path, rows, source, fix)
+
+
+def _parquet_problem(table: str, path: Path, rows: int, source: Source, fix: str) -> Problem | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            found, schema = file.metadata.num_rows, file.schema_arrow
+    except (pa.ArrowException, OSError) as error:
+        return Problem(str(path), f"is not readable Parquet: {' '.join(str(error).split())}", fix)
+    if found != rows:
+        return Problem(str(path), f"has {found} rows, {source.name} records {rows}", fix)
+    for column in TABLES[table].columns:
+        index = schema.get_field_index(column.name)
+        if index < 0 and (source.schema_version == SCHEMA_VERSION or not column.nullable):
+            return Problem(str(path), f"lacks column {column.name!r} of schema {source.schema_version}", fix)
+        if index >= 0 and schema.field(index).type != column.type:
+            return Problem(str(path), f"column {column.name!r} is {schema.field(index).type}, not {column.type}", fix)
+    return None
+
+
+def _stray_problems(store: Store, source: Source) -> list[Problem]:
+    """Files in a published directory that its document does not record; a glob would read them."""
+    parent = store.layout.epochs if source.kind == "seal" else store.layout.shards
+    known = {path.name for _, path, _, _ in source.files} | {SEAL if source.kind == "seal" else COMMIT}
+    strays = sorted(p.name for p in (parent / source.name).iterdir() if p.name not in known)
+    fault = f"is not recorded by {source.kind} {source.name}, but a glob would read it"
+    return [Problem(str(parent / source.name / s), fault, "move it out of the store") for s in strays]
+
+
+def _document_problems(store: Store) -> Iterator[Problem]:
+    plans = {}
+    for name in plan_names(store):
+        try:
+            plans[name] = read_plan(store, name)
+        except (StoreError, KeyError) as error:
+            yield Problem(str(store.layout.plan_file(name)), str(error), "restore it from a copy")
+    for shard in store.shard_ids():
+        plan = plans.get(shard_plan(shard))
+        if plan is None or shard.rpartition(".")[2] not in plan.unit_ids:
+            yield Problem(str(store.layout.shards / shard), "is in no plan", "move it out of the store")
+    for name in store.sealed_names():
+        if name not in plans:
+            yield Problem(str(store.layout.epochs / name), "has no plan", f"restore plans/{name}.json from a copy")
+    for parent, right in (
+        (store.layout.epochs, is_plan_name),
+        (store.layout.shards, lambda n: is_plan_name(shard_plan(n))),
+    ):
+        for path in sorted(parent.iterdir()):
+            if not right(path.name):
+                yield Problem(str(path), "does not belong here, but a glob would read it", "move it out of the store")
+    for path in sorted(store.layout.snapshots.glob("*.json")):
+        try:
+            read_snapshot(store, path.stem)
+        except (StoreError, KeyError) as error:
+            yield Problem(str(path), str(error), "restore what it names from a copy")
