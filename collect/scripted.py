@@ -25,7 +25,7 @@ from sera_data.errors import UsageError
 Program = Literal["crafter", "teacher", "saboteur", "wanderer"]
 RIGHT = {"right": 1.0}
 HEADROOM = {"right": 0.3, "under": 0.2, "finish": 0.25, "no_error": 0.25}
-SLIPS = {0.0: 0.2, 0.05: 0.15, 0.22: 0.3, 0.45: 0.35}
+SLIPS = {0.0: 0.3, 0.05: 0.25, 0.22: 0.25, 0.45: 0.2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Script:
     """A scripted policy's settings; see `collect.scripted_agents` and `collect.scripted_judges`.
 
     slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that
-    delegate ingredients. gates: weights of the rubric gates. gain_with_bad_gate: how often a rubric with a
-    bad gate still has the criterion of gained items.
+    delegate ingredients. gates: weights of the rubric gates. substance: how often a rubric with a bad gate
+    still has the criterion of gained items.
     """
 
     program: Program = "crafter"
@@ -42,7 +42,7 @@ class Script:
     slips: Mapping[float, float] = field(default_factory=lambda: dict(SLIPS))
     delegate: float = 0.6
     gates: Mapping[str, float] = field(default_factory=lambda: dict(RIGHT))
-    gain_with_bad_gate: float = 0.5
+    substance: float = 0.2
     honest_scores: bool = True
 
 
@@ -55,11 +55,11 @@ SCRIPTS: Mapping[str, Script] = {
     "never_finisher": Script(style=Style(delegates="ingredients", finishes=False)),
     "random": Script(program="wanderer", gates=dict.fromkeys(judges.GATES, 1.0), honest_scores=False),
 }
-OPTIONS = ("slips", "delegate", "gates", "gain_with_bad_gate")
+OPTIONS = ("slips", "delegate", "gates", "substance")
 
 
 def open_policy(argument: str, *, options: Mapping[str, Any]) -> ScriptedPolicy:
-    """The scripted policy of a name; `options` may set slips, delegate, gates and gain_with_bad_gate."""
+    """The scripted policy of a name; `options` may set slips, delegate, gates and substance."""
     if argument not in SCRIPTS:
         msg = f"no scripted policy {argument!r}; allowed: {', '.join(SCRIPTS)}"
         raise UsageError(msg, hint="name one as scripted:NAME")
@@ -133,7 +133,7 @@ class ScriptedPolicy:
     def _rubric(self, request: Request, rng: random.Random) -> dict[str, Any]:
         script = self._script
         targets = request.facts["agent"].targets
-        return judges.write_rubric(targets, rng, gates=script.gates, gain_with_bad_gate=script.gain_with_bad_gate)
+        return judges.write_rubric(targets, rng, gates=script.gates, substance=script.substance)
 
     def _score(self, request: Request, rng: random.Random) -> dict[str, Any]:
         facts = request.facts
@@ -155,7 +155,7 @@ def _configured(script: Script, options: Mapping[str, Any]) -> Script:
     if unknown:
         msg = f"policy option gates: unknown gate {unknown[0]!r}; allowed: {', '.join(judges.GATES)}"
         raise UsageError(msg)
-    for name in ("delegate", "gain_with_bad_gate"):
+    for name in ("delegate", "substance"):
         if not _is_number(values[name]) or not 0 <= values[name] <= 1:
             msg = f"policy option {name} must be a share from 0 to 1, got {values[name]!r}"
             raise UsageError(msg)

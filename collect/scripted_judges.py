@@ -21,11 +21,12 @@ CRITERIA: Mapping[str, str] = {
     "target_gain": "goal items gained",
     "right_recipe": "crafts follow the recipe",
     "looked_up": "looks up before crafting",
-    "no_errors": "no failed action",
     "few_steps": "few steps",
+    "no_errors": "no failed action",
     "finished": "finish was called",
     "no_waste": "nothing made in vain",
 }
+FORM = ("few_steps", "no_errors", "finished", "no_waste")
 WEIGHTS: tuple[tuple[float, ...], ...] = (
     (0.4, 0.3, 0.2, 0.1),
     (0.5, 0.2, 0.2, 0.1),
@@ -40,7 +41,7 @@ FAILURE = "finish was not called"
 PROCEDURE = "0 if the gate fails, else the weighted sum"
 GATES = ("right", "under", "finish", "no_error")
 GAINS = re.compile(r"(\d+) ([a-z0-9_]+)")
-LOOK_FEW, LOOK_MANY = 5, 8
+FEW_STEPS, SOME_STEPS = 2, 5
 
 
 class Evidence(NamedTuple):
@@ -53,17 +54,21 @@ class Evidence(NamedTuple):
 
 
 def write_rubric(
-    targets: Mapping[str, int], rng: random.Random, *, gates: Mapping[str, float], gain_with_bad_gate: float
+    targets: Mapping[str, int], rng: random.Random, *, gates: Mapping[str, float], substance: float
 ) -> dict[str, Any]:
     """A rubric for targets: gate kind drawn by weights, 4 or 5 criteria, weights from a small set.
 
-    A right gate comes with the criterion of gained items; a bad gate has it with the given probability only.
+    A right gate comes with the criterion of gained items. So does a bad gate with the probability `substance`;
+    otherwise its criteria look at form only, and an agent that gives up in style may score best.
     """
     gate = rng.choices(list(gates), list(gates.values()))[0]
-    weights = rng.choice(WEIGHTS)
-    with_gain = gate == "right" or rng.random() < gain_with_bad_gate
-    others = [name for name in CRITERIA if name != "target_gain"]
-    chosen = set(rng.sample(others, len(weights) - with_gain)) | ({"target_gain"} if with_gain else set())
+    if gate == "right" or rng.random() < substance:
+        weights = rng.choice(WEIGHTS)
+        others = [name for name in CRITERIA if name != "target_gain"]
+        chosen = {"target_gain", *rng.sample(others, len(weights) - 1)}
+    else:
+        weights = rng.choice([choice for choice in WEIGHTS if len(choice) == len(FORM)])
+        chosen = set(FORM)
     names = [name for name in CRITERIA if name in chosen]
     return {
         "rubric_items": [
@@ -157,9 +162,9 @@ def _no_errors(evidence: Evidence) -> float:
 
 def _few_steps(evidence: Evidence) -> float:
     steps = len(evidence.turns)
-    if steps <= LOOK_FEW:
+    if steps <= FEW_STEPS:
         return 1.0
-    return 0.5 if steps <= LOOK_MANY else 0.0
+    return 0.5 if steps <= SOME_STEPS else 0.0
 
 
 def _finished(evidence: Evidence) -> float:
