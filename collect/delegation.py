@@ -7,8 +7,7 @@ state as a plain one.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from collect.asking import InfrastructureFault
@@ -16,12 +15,13 @@ from collect.context import TreeContext, in_world
 from collect.decision import Decision, Launch
 from collect.records import Clock, DelegationRecord, NodeRecord, Row, StateCell
 from collect.rubrics import write_rubric
+from collect.together import together
 from collect.turn_rows import token_span, tool_call
 from collect.world import Agent, Event
 from schemas.words import Outcome
 from sera_data.canonical import canonical_json
 
-Episode = Callable[[TreeContext, NodeRecord], Awaitable[NodeRecord]]
+Episode = Callable[[TreeContext, NodeRecord], Coroutine[Any, Any, NodeRecord]]
 MESSAGE_CHARS = 1_000
 
 ENDINGS: dict[Outcome, str] = {
@@ -155,9 +155,7 @@ async def _run(context: TreeContext, delegation: DelegationRecord, episode: Epis
     if delegation.k == 1:
         await episode(context, delegation.branches[0])
     else:
-        async with asyncio.TaskGroup() as group:
-            for branch in delegation.branches:
-                group.create_task(_awaited(episode(context, branch)))
+        await together(episode(context, branch) for branch in delegation.branches)
     child = delegation.branches[0]
     if child.outcome == "infra_error":
         msg = f"child {child.node_id}: {child.error}"
@@ -178,10 +176,6 @@ def _reserve(context: TreeContext, delegation: DelegationRecord) -> None:
     delegation.selection = "reference"
     delegation.budget_position = position
     delegation.inclusion_probability = None
-
-
-async def _awaited(work: Awaitable[NodeRecord]) -> None:
-    await work
 
 
 def _report(child: NodeRecord) -> str:

@@ -50,7 +50,9 @@ def _delegate(text: str, start: int, end: int, body: Mapping[str, Any]) -> Decis
 
     given = [key for key in LAUNCH_KEYS if key in body]
     if len(given) != 1:
-        return invalid("delegate needs either targets or launches" if not given else "targets and launches exclude")
+        return invalid(
+            "delegate needs either targets or launches" if not given else "delegate takes targets or launches, not both"
+        )
     raw = [body] if given == ["targets"] else body["launches"]
     if not isinstance(raw, list) or not raw:
         return invalid("launches must be a non-empty list")

@@ -6,7 +6,6 @@ branches start from the stored snapshot in isolation and never touch the tree.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Sequence
 
@@ -15,6 +14,7 @@ from collect.budget import Deadline
 from collect.context import TreeContext
 from collect.delegation import child_of
 from collect.records import DelegationRecord, NodeRecord
+from collect.together import together
 
 
 def draw(depths: Sequence[int], *, m: int, seed: int) -> dict[int, float]:
@@ -63,11 +63,5 @@ async def fork_drawn(context: TreeContext, delegations: Sequence[DelegationRecor
             node.deadline = Deadline(context.settings.budgets.wall_s)
             delegation.branches.append(node)
             nodes.append(node)
-    async with asyncio.TaskGroup() as group:
-        for node in nodes:
-            group.create_task(_play(context, node))
+    await together(run_agent(context, node) for node in nodes)
     return nodes
-
-
-async def _play(context: TreeContext, node: NodeRecord) -> None:
-    await run_agent(context, node)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from collect.asking import InfrastructureFault, OutOfTime
+from collect.budget import Deadline
 from collect.context import TreeContext, in_world
 from collect.policy import Completion, Sampling
 from collect.prompts import Assignment, scorer_messages, writer_messages
@@ -59,6 +60,7 @@ async def write_rubric(context: TreeContext, delegation: DelegationRecord) -> No
             kind="rubric",
             clock=parent.clock,
             seed=context.seeds.of(delegation.delegation_id, role="writer", turn=delegation.step, attempt=attempt),
+            deadline=parent.deadline,
             facts=_writer_facts(context, delegation, child),
             parse=lambda text: parse_rubric(text, min_items=min_items),
         )
@@ -80,6 +82,7 @@ async def score_node(context: TreeContext, node: NodeRecord) -> None:
     rubric = delegation.rubric
     scorer = context.policy("scorer")
     clock = Clock(max(node.order_end, delegation.rubric_stamp))
+    deadline = Deadline(context.settings.budgets.wall_s)
     for attempt in range(context.settings.rubric.attempts):
         session = f"{node.node_id}~{scorer.identity.name}~0~{attempt}"
         transcript = _scorer_transcript(context, node, rubric, session)
@@ -90,6 +93,7 @@ async def score_node(context: TreeContext, node: NodeRecord) -> None:
             kind="score",
             clock=clock,
             seed=context.seeds.of(node.node_id, role="scorer", attempt=attempt),
+            deadline=deadline,
             facts=_scorer_facts(context, node, rubric),
             parse=lambda text: parse_score(text, rubric),
         )
@@ -107,6 +111,7 @@ async def _attempt(
     kind: TurnKind,
     clock: Clock,
     seed: int,
+    deadline: Deadline,
     facts: dict[str, Any],
     parse: Callable[[str], V],
 ) -> Attempt:
@@ -116,7 +121,7 @@ async def _attempt(
     completion: Completion | None = None
     error: str | None = "the prompt fills the context"
     try:
-        got = await context.complete(transcript, seed=seed, deadline=node.deadline, facts=facts)
+        got = await context.complete(transcript, seed=seed, deadline=deadline, facts=facts)
         if got is not None:
             completion, sampling = got
     except InfrastructureFault as fault:

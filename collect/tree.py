@@ -8,7 +8,6 @@ Run: ``sera collect`` runs many of these; see `tests/collect/test_tree.py` for o
 
 from __future__ import annotations
 
-import asyncio
 import time
 from random import Random
 
@@ -22,6 +21,7 @@ from collect.rows import delegations_of, program_verdict, succeeded, tree_rows, 
 from collect.rubrics import score_node
 from collect.seeds import Seeds
 from collect.services import RootSummary, Services, TreePlan, TreeResult
+from collect.together import together
 from collect.transcript import Transcript
 from collect.world import Agent
 from sera_data.canonical import sha256_json
@@ -116,9 +116,7 @@ def _root(context: TreeContext) -> NodeRecord:
 
 async def _score(context: TreeContext, root: NodeRecord) -> None:
     nodes = [node for node in walk(root) if node.delegation is not None and node.delegation.rubric is not None]
-    async with asyncio.TaskGroup() as group:
-        for node in nodes:
-            group.create_task(score_node(context, node))
+    await together(score_node(context, node) for node in nodes)
 
 
 def _transcripts(root: NodeRecord) -> list[Transcript]:

@@ -1,182 +1,17 @@
-"""Trees with a tiny world and scripted policies: outcomes, delegation, forks, rubrics, order."""
+"""Plain trees: rows, prompts, outcomes, budgets, faults."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from dataclasses import replace
-from random import Random
-from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 
-from collect.policy import Completion, Identity, PolicyError
-from collect.services import Services, TreePlan
-from collect.settings import Budgets, DelegationSettings, RubricSettings, TreeSettings
+from collect.policy import Completion, PolicyError
+from collect.services import Services
+from collect.settings import Budgets
 from collect.tree import run_tree
-from collect.world import Event, Task, Tool, Verdict
-from schemas import TABLES
-from sera_data.canonical import canonical_json, sha256_json
-from sera_data.errors import UsageError
-
-RUBRIC = {
-    "rubric_items": [
-        {"name": "gain", "description": "gained it", "weight": 0.75},
-        {"name": "short", "description": "few steps", "weight": 0.25},
-    ],
-    "success_gate": "SECRET-GATE gained it",
-    "failure_conditions": "nothing",
-    "scoring_procedure": "weighted",
-}
-SCORE = {"success": True, "criterion_scores": [1, 0.5], "final_score": 0.9}
-
-
-class Pot:
-    """State: sorted tuple of (item, count). One tool: add {"item", "n"}."""
-
-    name, profile, version, fork = "pot", "p", "v1", "pure"
-
-    def reset(self, task):
-        return tuple(sorted(task.spec["inventory"].items()))
-
-    def root_targets(self, task):
-        return task.spec["targets"]
-
-    def observe(self, state, agent):
-        return json.dumps(dict(state), separators=(",", ":"))
-
-    def apply(self, state, agent, action):
-        if action.arguments.get("item") == "crash":
-            raise KeyError("crash")
-        if not isinstance(action.arguments.get("n"), int):
-            return state, Event(False, "Error: n must be a number")
-        items = Counter(dict(state))
-        items[action.arguments["item"]] += action.arguments["n"]
-        delta = {action.arguments["item"]: action.arguments["n"], "reward": "MARKER-DELTA"}
-        return tuple(sorted(items.items())), Event(True, f"Added, have {items[action.arguments['item']]}.", delta)
-
-    def check_targets(self, state, raw):
-        if not isinstance(raw, dict) or not raw or any(not isinstance(n, int) or n < 1 for n in raw.values()):
-            raise ValueError("targets must map items to counts of at least 1")
-        return raw
-
-    def goal(self, targets):
-        return "make " + ", ".join(f"{n}x {item}" for item, n in targets.items())
-
-    def verdict(self, start, end, targets):
-        gained = self.difference(start, end)
-        return Verdict(all(gained.get(i, 0) >= n for i, n in targets.items()), {"gained": gained, "m": "MARKER-LABEL"})
-
-    def difference(self, start, end):
-        gained = Counter(dict(end))
-        gained.subtract(dict(start))
-        return {item: n for item, n in sorted(gained.items()) if n}
-
-    def dump(self, state):
-        return canonical_json({"inventory": dict(state)})
-
-    def load(self, text):
-        return tuple(sorted(json.loads(text)["inventory"].items()))
-
-    def tools(self):
-        return (Tool("add", '{"tool":"add","item":"a","n":1}', "Adds."),)
-
-
-class Fake:
-    """A policy that answers with `reply(request)`; an exception in the reply's place is raised."""
-
-    def __init__(self, name, reply, *, version=0):
-        self.identity = Identity(name, "fake", version)
-        self.renderer, self.trainable = None, False
-        self.reply, self.requests, self.released = reply, [], []
-
-    async def complete(self, request):
-        self.requests.append(request)
-        await asyncio.sleep(0)
-        answer = self.reply(request)
-        if isinstance(answer, Exception):
-            raise answer
-        if isinstance(answer, Completion):
-            return answer
-        return Completion(answer, None, None, "stop", "none", self.identity.version)
-
-    def release(self, session):
-        self.released.append(session)
-
-    async def close(self):
-        pass
-
-
-def call(tool, **arguments):
-    return json.dumps({"tool": tool, **arguments}, separators=(",", ":"))
-
-
-def done(message="done"):
-    return call("finish", message=message)
-
-
-def script(turns):
-    """Reply by node path and step: {"": [...], "/t0d0b0": [...]}; a branch without its own entry plays branch 0."""
-
-    def reply(request):
-        path = request.session.partition("/")[2]
-        path = "/" + path if path else ""
-        step = sum(m.role == "assistant" for m in request.messages)
-        if path not in turns:
-            path = path[: path.rfind("b")] + "b0"
-        return turns[path][step]
-
-    return reply
-
-
-def plan(purpose="rubric", **changes):
-    spec = {"targets": {"a": 2}, "inventory": {"z": 1}}
-    task = Task("t0123456789abcdef", "pot", "p", "train", "easy", "make 2x a", spec)
-    return replace(TreePlan("run-1", 3, task, 0, purpose, 7), **changes)
-
-
-def play(act, *, purpose="rubric", writer=None, scorer=None, world=None, plan_changes=None, **settings):
-    policies = {
-        "act": act if isinstance(act, Fake) else Fake("player", act),
-        "writer": writer or Fake("writer", lambda r: json.dumps(RUBRIC)),
-        "scorer": scorer or Fake("scorer", lambda r: json.dumps(SCORE)),
-    }
-    services = Services(world=world or Pot(), policies=policies, settings=TreeSettings(**settings))
-    result = asyncio.run(run_tree(plan(purpose, **(plan_changes or {})), services))
-    check_rows(result)
-    return SimpleNamespace(**result.rows, root=result.root, transcripts=result.transcripts, policies=policies)
-
-
-def check_rows(result):
-    """Rows fit the schemas exactly, keys are unique, order stamps and references hold."""
-    for name, rows in result.rows.items():
-        table = TABLES[name]
-        given = {"run_id": "r", "epoch": 3, "shard_id": "s"}
-        for row in rows:
-            assert set(row) | set(given) == set(table.schema.names), name
-        arrow = pa.Table.from_pylist([row | given for row in rows], schema=table.schema)
-        for column in table.columns:
-            assert column.nullable or arrow[column.name].null_count == 0, (name, column.name)
-            if column.values:
-                assert set(arrow[column.name].to_pylist()) <= {*column.values, None}, (name, column.name)
-        keys = [tuple((row | given)[k] for k in table.key) for row in rows]
-        assert len(set(keys)) == len(keys), name
-    nodes = {n["node_id"]: n for n in result.rows["nodes"]}
-    turns = {t["turn_id"] for t in result.rows["turns"]}
-    for rubric in result.rows["rubrics"]:
-        assert rubric["turn_id"] in turns
-        for branch in result.rows["branches"]:
-            if branch["delegation_id"] == rubric["delegation_id"]:
-                assert rubric["order_stamp"] < nodes[branch["node_id"]]["order_start"]
-    for node in nodes.values():
-        mine = [t for t in result.rows["turns"] if t["node_id"] == node["node_id"]]
-        assert [t["turn_id"] for t in mine] == [f"{node['node_id']}#{i:04d}" for i in range(len(mine))]
-        stamps = [t["order_stamp"] for t in mine]
-        assert stamps == sorted(set(stamps))
-        acts = [t["order_stamp"] for t in mine if t["kind"] != "score"]
-        assert all(node["order_start"] < s < node["order_end"] for s in acts)
+from tests.collect.tree_lab import SCORE, Fake, Pot, call, done, plan, play, script
 
 
 def test_a_plain_tree_is_rows():
@@ -227,3 +62,162 @@ def test_prompts_follow_the_fixed_form():
     assert lines[0].startswith('Rubric: {"rubric_items":')
     assert lines[1:] == ["Goal: make 2x a", f"> {done()}", "Finish: yes", "Gained: {}"]
     assert json.loads(answer) == SCORE
+
+
+def outcome(turns, **settings):
+    tree = play(script(turns), purpose="execution", **settings)
+    return tree.nodes[0]["outcome"], tree
+
+
+def test_used_up_turns_end_as_not_finished():
+    kind, tree = outcome({"": [call("add", item="a", n=1)] * 9}, budgets=Budgets(turns=3))
+    assert kind == "not_finished"
+    assert tree.nodes[0]["n_turns"] == 3
+    assert tree.labels[0]["value"] == 0.0  # it made the targets, but never said so
+    assert json.loads(tree.labels[0]["details"])["gained"] == {"a": 3}
+    assert tree.root.success is False
+    assert tree.turns[-1]["observation"] == "Added, have 3."
+
+
+def test_turn_budgets_by_depth():
+    turns = {"": [call("delegate", targets={"a": 1}), done()], "/t0d0b0": [call("add", item="a", n=1)] * 5}
+    _, tree = outcome(turns, budgets=Budgets(turns=(5, 2)))
+    assert [n["turn_budget"] for n in tree.nodes] == [5, 2]
+    assert tree.turns[0]["observation"] == "Child: ran out of steps. Steps used: 2 of 2."
+
+
+@pytest.mark.parametrize("message", ["", "  \n"])
+def test_finish_without_a_message_is_no_success(message):
+    kind, tree = outcome({"": [call("add", item="a", n=2), done(message)]})
+    assert kind == "finished"
+    assert tree.labels[0]["value"] == 0.0
+    assert tree.root.success is False
+
+
+def test_a_reply_that_was_cut_off_is_never_executed():
+    cut = Completion(call("add", item="a", n=2), None, None, "length", "none", 0)
+    replies = iter([cut, done()])
+    tree = play(lambda request: next(replies), purpose="execution")
+    assert tree.nodes[0]["end_state"] == tree.nodes[0]["start_state"]
+    first = tree.turns[0]
+    assert (first["ok"], first["error"], first["observation"]) == (False, "truncated reply", "Error: truncated reply")
+    assert first["action"] is None
+    assert first["finish_reason"] == "length"
+
+
+def test_an_invalid_reply_costs_a_turn_and_says_why():
+    kind, tree = outcome({"": ["no json here", call("dance"), done()]})
+    assert kind == "finished"
+    assert [t["ok"] for t in tree.turns] == [False, False, True]
+    assert tree.turns[0]["observation"] == "Error: no JSON object in the reply"
+    assert tree.turns[1]["observation"] == 'Error: tool "dance"; use one of add, delegate, finish'
+
+
+def test_a_refused_action_is_an_error_turn():
+    _, tree = outcome({"": [call("add", item="a", n="x"), done()]})
+    first = tree.turns[0]
+    assert (first["ok"], first["error"]) == (False, "Error: n must be a number")
+    assert first["tool_calls"] == [
+        {
+            "tool": "add",
+            "arguments": '{"item":"a","n":"x"}',
+            "ok": False,
+            "result": "Error: n must be a number",
+            "delta": None,
+        }
+    ]
+
+
+def test_equal_replies_in_a_row_end_as_loop_when_asked_for():
+    turns = {"": [call("add", item="a", n=1)] * 4 + [done()]}
+    assert outcome(turns, budgets=Budgets(repeats=3))[0] == "loop"
+    assert outcome(turns)[0] == "finished"
+
+
+def test_a_policy_fault_is_retried_with_the_same_seed():
+    replies = iter([PolicyError("down"), PolicyError("down"), call("add", item="a", n=2), done()])
+    tree = play(lambda request: next(replies), purpose="execution", budgets=Budgets(retries=2))
+    assert tree.root.success is True
+    seeds = [r.sampling.seed for r in tree.policies["act"].requests]
+    assert seeds[0] == seeds[1] == seeds[2] != seeds[3]
+
+
+def test_a_lasting_policy_fault_is_infra_error_and_keeps_the_tree():
+    replies = iter([call("add", item="a", n=2), *[PolicyError("down")] * 3])
+    tree = play(lambda request: next(replies), purpose="execution", budgets=Budgets(retries=2))
+    root = tree.nodes[0]
+    assert root["outcome"] == "infra_error"
+    assert "down" in root["error"]
+    assert root["end_state"] is None
+    assert len(tree.turns) == 1
+    assert (tree.labels[0]["valid"], tree.labels[0]["value"]) == (False, None)
+    assert tree.root.success is None
+
+
+def test_an_aborted_completion_is_a_fault_too():
+    aborted = Completion("", None, None, "abort", "none", 0)
+    tree = play(lambda request: aborted, purpose="execution", budgets=Budgets(retries=0))
+    assert tree.nodes[0]["outcome"] == "infra_error"
+
+
+def test_a_world_exception_is_infra_error_of_the_node_and_of_its_ancestors():
+    turns = {
+        "": [call("delegate", targets={"a": 1}), done()],
+        "/t0d0b0": [call("add", item="crash", n=1)],
+    }
+    kind, tree = outcome(turns)
+    root, child = tree.nodes
+    assert kind == child["outcome"] == "infra_error"
+    assert "KeyError" in child["error"]
+    assert child["node_id"] in root["error"]
+    assert tree.branches[0]["complete"] is False
+    assert tree.branches[0]["exclusion_reason"] == "infra_error in branch 0"
+    assert not tree.scores
+
+
+def test_a_passed_deadline_is_timeout():
+    class Slow(Fake):
+        async def complete(self, request):
+            if len(self.requests) == 2:
+                await asyncio.sleep(60)
+            return await super().complete(request)
+
+    slow = Slow("player", lambda request: call("add", item="a", n=1))
+    tree = play(slow, purpose="execution", budgets=Budgets(wall_s=0.2))
+    assert tree.nodes[0]["outcome"] == "timeout"
+    assert tree.labels[0]["value"] == 0.0
+
+
+def test_a_timeout_of_the_policy_itself_is_a_fault_not_a_timeout():
+    tree = play(lambda r: TimeoutError("engine"), purpose="execution", budgets=Budgets(wall_s=60, retries=1))
+    assert tree.nodes[0]["outcome"] == "infra_error"
+    assert len(tree.policies["act"].requests) == 2
+
+
+def test_seeds_depend_on_the_node_path_and_not_on_the_run_name():
+    turns = {"": [call("delegate", targets={"a": 1}), done()], "/t0d0b0": [call("add", item="a", n=1), done()]}
+    one, other, third = (
+        play(script(turns), purpose="execution", plan_changes=changes)
+        for changes in ({}, {"run_id": "run-2"}, {"sample": 1})
+    )
+    seeds = [[t["seed"] for t in tree.turns] for tree in (one, other, third)]
+    assert seeds[0] == seeds[1]
+    assert not set(seeds[0]) & set(seeds[2])
+    assert len(set(seeds[0])) == len(seeds[0])
+    assert one.root.tree_id != other.root.tree_id
+
+
+def test_cancellation_is_not_swallowed():
+    async def run():
+        class Stuck(Fake):
+            async def complete(self, request):
+                await asyncio.sleep(60)
+
+        services = Services(world=Pot(), policies={"act": Stuck("p", None)})
+        task = asyncio.create_task(run_tree(plan("eval"), services))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
