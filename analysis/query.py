@@ -1,0 +1,29 @@
+"""The audit's SQL files, by name.
+
+Invariant: a metric is written once, in `analysis/sql/NAME.sql`; Python binds parameters and never builds SQL.
+Run: ``analysis.query.statement("pair_metrics")`` shows the text of one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import duckdb
+
+SQL = files("analysis") / "sql"
+
+
+@cache
+def statement(name: str) -> str:
+    """Text of `analysis/sql/NAME.sql`."""
+    return (SQL / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def rows(con: duckdb.DuckDBPyConnection, name: str, /, **parameters: Any) -> list[dict[str, Any]]:
+    """Run one file and return its rows as dicts; [] for a statement that makes a table."""
+    cursor = con.execute(statement(name), parameters or None)
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

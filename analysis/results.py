@@ -1,0 +1,176 @@
+"""What an audit found, as frozen models; `Audit.model_dump_json()` is the output of ``sera audit --json``.
+
+Invariant: an undefined number is null and says why in `note`; nothing here is NaN or infinite.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Status = Literal["pass", "warn", "fail", "too few"]
+
+
+class Result(BaseModel):
+    """Base: frozen, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Estimate(Result):
+    """A metric with its 95 % task-clustered interval. `n` counts `unit`; `tasks` are the clusters behind it."""
+
+    metric: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    unit: Literal["pairs", "groups", "scores"]
+    tasks: int = 0
+    note: str | None = None
+
+
+class Slice(Result):
+    """All metrics on one part of the data, for example depth 2."""
+
+    slice: str
+    level: str
+    scores: int
+    score_tasks: int
+    pairs: int
+    groups: int
+    pair_tasks: int
+    metrics: dict[str, Estimate]
+
+
+class ReliabilityRow(Result):
+    """Success rate at one score (or mean score of a bin)."""
+
+    score: float
+    n: int
+    success_rate: float
+    low: float | None
+    high: float | None
+
+
+class Check(Result):
+    """One integrity check: `found` faults in `looked_at` rows."""
+
+    check: str
+    meaning: str
+    found: int
+    looked_at: int
+
+
+class WorstSlice(Result):
+    """The slice with the lowest pair accuracy among those with enough pairs, or why there is none."""
+
+    slice: str | None = None
+    level: str | None = None
+    text: str
+
+
+class StageUpdates(Result):
+    """Optimizer steps of one stage in one epoch."""
+
+    updates: int
+    skipped: int
+    skip_reasons: str | None = None
+    version_in: int | None = None
+    version_out: int | None = None
+    datums: int | None = None
+    trained_tokens: int | None = None
+    loss: float | None = None
+    grad_norm: float | None = None
+    ratio_mean: float | None = None
+    kl: float | None = None
+
+
+class Epoch(Result):
+    """One row of the learning table. Success leaves infrastructure errors out."""
+
+    epoch: int
+    trees: int = 0
+    tasks: int = 0
+    infra_errors: int = 0
+    success: float | None = None
+    success_execution: float | None = None
+    delegations_per_tree: float | None = None
+    turns_per_tree: float | None = None
+    tokens_per_tree: float | None = None
+    forked: int = 0
+    mixed: int = 0
+    mixed_share: float | None = None
+    pairs: int = 0
+    pair_accuracy: Estimate
+    mean_hinge: Estimate
+    calibration_error: Estimate
+    updates: dict[str, StageUpdates]
+
+
+class Gate(Result):
+    """One gate after judging: what was measured, the thresholds, and the verdict in words."""
+
+    metric: str
+    slice: str
+    level: str
+    value: float | None
+    n: int
+    min_n: int
+    side: Literal["below", "above", "away"]
+    warn: float | None
+    fail: float | None
+    status: Status
+    text: str
+
+
+class Agent(Result):
+    """A writer or scorer that the audited rows come from; `n` rubrics written or scores given."""
+
+    role: str
+    name: str
+    version: int
+    n: int
+
+
+class Identity(Result):
+    """What the numbers were measured for; a calibration result holds for this and nothing else."""
+
+    path: str
+    view: str
+    snapshot: str | None
+    snapshot_sha256: str | None
+    epochs: list[int] | None
+    format_version: str | None
+    schema_version: str | None
+    seals: dict[str, str]
+    unsealed_shards: int
+    agents: list[Agent]
+    policies: list[dict[str, Any]]
+
+
+class Audit(Result):
+    """Everything that the report shows."""
+
+    format: Literal[1] = 1
+    identity: Identity
+    reps: int
+    seed: int
+    margin: float
+    coverage: dict[str, int]
+    shares: dict[str, float | None]
+    integrity: list[Check]
+    headline: dict[str, Estimate]
+    reliability: list[ReliabilityRow]
+    reliability_rule: str
+    score_histogram: list[dict[str, Any]]
+    gap_histogram: list[dict[str, Any]]
+    slices: list[Slice]
+    worst_slice: WorstSlice
+    epochs: list[Epoch]
+    rows: dict[str, int]
+    bytes: dict[str, int]
+    gates: list[Gate]
+    summary: list[str]
+    html: str | None = None

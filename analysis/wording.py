@@ -1,0 +1,119 @@
+"""Numbers in words: formats, interval texts and the sentences that lead the report.
+
+Invariant: pure functions of results; the terminal, the page and the notebook say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.metrics import HEADLINES, METRICS
+from analysis.results import Estimate, Slice, WorstSlice
+
+DASH = "–"
+UNITS = {"pairs": "pair", "groups": "mixed delegation", "scores": "scored node"}
+MIN_SLICE_PAIRS = 20
+
+
+def number(value: float | None, *, percent: bool = False) -> str:
+    """One number: 71.3 % or 0.184; a dash when undefined."""
+    if value is None:
+        return DASH
+    text = f"{100 * value:.1f} %" if percent else f"{value:.3f}"
+    return text.replace("-0.000", "0.000").replace("-0.0 %", "0.0 %").replace("-", "−")
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage."""
+    return number(value, percent=True)
+
+
+def count(n: int, noun: str) -> str:
+    """'1 pair', '2,300 pairs'."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun[:-1] + 'ies' if noun.endswith('ty') else noun + 's'}"
+
+
+def value_text(estimate: Estimate) -> str:
+    """The estimate alone."""
+    return number(estimate.value, percent=METRICS[estimate.metric].percent)
+
+
+def interval_text(estimate: Estimate) -> str:
+    """'66.1 to 76.0 %', or a dash without an interval."""
+    if estimate.low is None or estimate.high is None:
+        return DASH
+    percent = METRICS[estimate.metric].percent
+    low, high = number(estimate.low, percent=percent), number(estimate.high, percent=percent)
+    return f"{low.removesuffix(' %')} to {high}"
+
+
+def basis_text(estimate: Estimate) -> str:
+    """'412 pairs of 37 tasks'."""
+    return f"{count(estimate.n, UNITS[estimate.unit])} of {count(estimate.tasks, 'task')}"
+
+
+def sentence(estimate: Estimate) -> str:
+    """One line: title, value, interval, n; or why it is not defined."""
+    title = METRICS[estimate.metric].title
+    if estimate.value is None:
+        return f"{title}: {estimate.note or 'not defined'}."
+    interval = interval_text(estimate)
+    spread = f", 95 % interval {interval}" if interval != DASH else ""
+    note = f" ({estimate.note})" if estimate.note else ""
+    return f"{title} {value_text(estimate)}{spread}, from {basis_text(estimate)}{note}."
+
+
+def coverage_sentence(counts: dict[str, int], shares: dict[str, float | None]) -> str:
+    """What the pair numbers rest on."""
+    if counts["forked"] == 0:
+        return f"{count(counts['delegations'], 'delegation')}, none forked into branches, so nothing can be ranked yet."
+    return (
+        f"{count(counts['forked'], 'delegation')} forked; {counts['mixed']:,} ({share(shares['mixed'])}) mixed success"
+        f" and failure and only these can be ranked; {counts['mixed_scored']:,} of them have usable scores on both"
+        f" sides, {count(counts['pairs'], 'pair')} in all."
+    )
+
+
+def worst_slice(slices: Sequence[Slice], *, min_pairs: int = MIN_SLICE_PAIRS) -> WorstSlice:
+    """The slice with the lowest pair accuracy among those with at least `min_pairs` pairs."""
+    levels: dict[str, int] = {}
+    for part in slices:
+        levels[part.slice] = levels.get(part.slice, 0) + 1
+    enough = [part for part in slices if part.slice != "all" and levels[part.slice] > 1 and part.pairs >= min_pairs]
+    if not enough:
+        return WorstSlice(text=f"No worst slice: no depth, difficulty or epoch of several has {min_pairs} pairs yet.")
+    worst = min(enough, key=lambda part: (part.metrics["pair_accuracy"].value or 0.0, part.slice, part.level))
+    estimate = worst.metrics["pair_accuracy"]
+    interval = interval_text(estimate)
+    spread = f", 95 % interval {interval}" if interval != DASH else ""
+    text = (
+        f"Worst slice: {worst.slice} {worst.level}, where {value_text(estimate)} of {count(estimate.n, 'pair')} are"
+        f" ranked right ({count(estimate.tasks, 'task')}{spread})."
+    )
+    return WorstSlice(slice=worst.slice, level=worst.level, text=text)
+
+
+def verdict(headline: dict[str, Estimate]) -> str:
+    """One sentence on whether scores mean anything, from the interval of pair accuracy."""
+    ranking = headline["pair_accuracy"]
+    if ranking.value is None:
+        return (ranking.note or "nothing to rank yet").capitalize() + "."
+    if ranking.low is None or ranking.high is None:
+        return f"Rubric scores rank {value_text(ranking)} of pairs right; one task cannot say how sure that is."
+    if ranking.low > 0.5:
+        return "Rubric scores rank success above failure better than guessing."
+    if ranking.high < 0.5:
+        return "Rubric scores rank failure above success: worse than guessing."
+    return "Rubric scores cannot be told from guessing: the interval of pair accuracy contains 50 %."
+
+
+def summary(
+    headline: dict[str, Estimate], counts: dict[str, int], shares: dict[str, float | None], worst: WorstSlice
+) -> list[str]:
+    """The lines that lead every form of the report."""
+    return [
+        verdict(headline),
+        *(sentence(headline[name]) for name in HEADLINES if headline[name].value is not None),
+        coverage_sentence(counts, shares),
+        worst.text,
+    ]
