@@ -21,6 +21,7 @@ SMALL_TIER = 3  # up to here recipes are shallow: ingredients are delegated with
 GROUP = 4  # most targets of one launch
 CRAFTS_PER_LAUNCH = 7  # what a child that delegates itself is trusted to get done per turn
 SPARE_TURNS = 3
+CONSIDERED = 10  # largest loads that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,41 +108,50 @@ def _capacity_launch(belief: Belief, situation: Situation, plan: Plan) -> Call |
     if len(plan.crafts) + 1 <= situation.turns_left:
         return None
     counts = {craft.item: craft.count for craft in plan.crafts if craft.item not in belief.targets}
-    single = [{item: count} for item, count in counts.items()]
-    fitting = [(targets, _left(belief, targets)) for targets in single if _fits(belief, situation, targets)]
-    if not fitting:
+    single = [_load(belief, {item: count}) for item, count in counts.items()]
+    near = sorted((load for load in single if _fits(load, situation)), key=lambda load: -len(load.crafts))[:CONSIDERED]
+    if not near:
         return None
-    chosen, left = min(fitting, key=lambda pair: pair[1])
-    near = [targets for targets, _ in sorted(fitting, key=lambda pair: pair[1])[:24]]
-    while len(chosen) < GROUP:
-        wider = [chosen | extra for extra in near if not extra.keys() <= chosen.keys()]
-        options = [(targets, _left(belief, targets)) for targets in wider if _fits(belief, situation, targets)]
-        best = min(options, key=lambda pair: pair[1], default=None)
-        if best is None or best[1] >= left:
+    chosen = min(near, key=lambda load: _left(belief, load))
+    while len(chosen.targets) < GROUP:
+        wider = [_load(belief, {**chosen.targets, **extra.targets}) for extra in near]
+        options = [load for load in wider if len(load.targets) > len(chosen.targets) and _fits(load, situation)]
+        best = min(options, key=lambda load: _left(belief, load), default=chosen)
+        if best is chosen or _left(belief, best) >= _left(belief, chosen):
             break
-        chosen, left = best
-    return {"tool": "delegate", "targets": chosen}
+        chosen = best
+    return {"tool": "delegate", "targets": dict(chosen.targets)}
 
 
-def _left(belief: Belief, targets: Mapping[str, int]) -> int:
-    """Craft calls that remain when a child has made the targets."""
-    return len(belief.plan_for(belief.lacking(), belief.after(targets)).crafts)
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Targets that a child might get and the crafts that they take."""
+
+    targets: Mapping[str, int]
+    crafts: tuple[Craft, ...]
 
 
-def _fits(belief: Belief, situation: Situation, targets: Mapping[str, int]) -> bool:
-    """Whether a child can make the targets within its turns: rounds of look-ups, its crafts or launches, finish."""
-    crafts = belief.plan_for(targets).crafts
-    rounds = dict.fromkeys(targets, 1)
-    for craft in reversed(crafts):
+def _load(belief: Belief, targets: Mapping[str, int]) -> _Load:
+    return _Load(targets, belief.plan_for(targets).crafts)
+
+
+def _left(belief: Belief, load: _Load) -> int:
+    """Craft calls that remain when a child has made the load."""
+    return len(belief.plan_for(belief.lacking(), belief.after(load.targets, load.crafts)).crafts)
+
+
+def _fits(load: _Load, situation: Situation) -> bool:
+    """Whether a child can do the load within its turns: rounds of look-ups, its crafts or launches, finish."""
+    rounds = dict.fromkeys(load.targets, 1)
+    for craft in reversed(load.crafts):
         for name in craft.needs:
             rounds[name] = max(rounds.get(name, 0), rounds.get(craft.item, 1) + 1)
-    made = {craft.item for craft in crafts}
-    looks = max((count for item, count in rounds.items() if item in made), default=1)
-    if looks + len(crafts) + 1 <= situation.budget:
+    looks = max((rounds.get(craft.item, 1) for craft in load.crafts), default=1)
+    if looks + len(load.crafts) + 1 <= situation.budget:
         return True
     if situation.depth + 1 >= situation.max_depth:
         return False
-    return looks + -(-len(crafts) // CRAFTS_PER_LAUNCH) + SPARE_TURNS <= situation.budget
+    return looks + -(-len(load.crafts) // CRAFTS_PER_LAUNCH) + SPARE_TURNS <= situation.budget
 
 
 def _slips(rng: random.Random, style: Style, share: float) -> bool:

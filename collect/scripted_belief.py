@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collect.planner import Plan, consumers_first, plan_in_order
+from collect.planner import Craft, Plan, consumers_first, plan_in_order
 from collect.recipes import Recipe, is_base_name
 from collect.world import Action, Event
 
@@ -34,6 +34,7 @@ class Belief:
         self.refused = False
         self.failed = False
         self.turns = 0
+        self._orders: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def read(self, history: Sequence[tuple[Action | None, Event | None, str]]) -> None:
         """Take in the turns that are new since the last call."""
@@ -53,19 +54,22 @@ class Belief:
 
     def plan_for(self, targets: Mapping[str, int], stock: Mapping[str, int] | None = None) -> Plan:
         """The same for any targets and stock."""
-        order = consumers_first(self.recipes, sorted(targets))
+        key = tuple(sorted(targets))
+        order = self._orders.get(key)
+        if order is None:
+            order = self._orders[key] = consumers_first(self.recipes, key)
         return plan_in_order(self.recipes, self.stock if stock is None else stock, targets, order)
 
-    def after(self, targets: Mapping[str, int], stock: Mapping[str, int] | None = None) -> dict[str, int]:
+    def after(self, targets: Mapping[str, int], crafts: Sequence[Craft] | None = None) -> dict[str, int]:
         """Stock after a child that makes the targets as this agent would."""
-        left = dict(self.stock if stock is None else stock)
-        crafts = self.plan_for(targets, left).crafts
-        goal = {item: left.get(item, 0) + count for item, count in targets.items()}
-        for craft in crafts:
+        left = dict(self.stock)
+        for craft in self.plan_for(targets).crafts if crafts is None else crafts:
             for name, count in craft.needs.items():
                 left[name] = max(0, left.get(name, 0) - count)
             left[craft.item] = left.get(craft.item, 0) + craft.count
-        return left | {item: max(count, left.get(item, 0)) for item, count in goal.items()}
+        for item, count in targets.items():
+            left[item] = max(left.get(item, 0), self.stock.get(item, 0) + count)
+        return left
 
     def _take(self, action: Action, event: Event) -> None:
         if action.tool == "delegate":
@@ -85,7 +89,8 @@ class Belief:
         self.known.add(item)
         if "have" in entry:
             self.stock[item] = entry["have"]
-        if "needs" in entry:
+        if "needs" in entry and item not in self.recipes:
+            self._orders.clear()
             self.recipes[item] = Recipe(item, entry["makes"], entry["needs"], 0)
 
     def _take_craft(self, action: Action, result: str) -> None:
