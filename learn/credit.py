@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
 import duckdb
 import numpy as np
@@ -21,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from learn.method import CREDITS, Method, Rule
+from learn.registered import Registered, query
 from schemas.words import Stage
 from sera_data.errors import ConfigError, StoreError
 
@@ -100,11 +99,11 @@ def compute_credit(connection: duckdb.DuckDBPyConnection, method: Method) -> Cre
     rows = pa.concat_tables(parts) if parts else SCHEMA.empty_table()
     if method.control == "shuffled":
         shuffle = Rule(method.stages, CREDITS / "shuffled.sql", (("seed", str(method.control_seed)),))
-        with _Registered(connection, "credit_rows", rows):
+        with Registered(connection, "credit_rows", rows):
             rows = _run_rule(connection, shuffle)
-    with _Registered(connection, "credit_rows", rows.select(["turn_id"])):
-        turns = _polars(connection.sql(_query("turn_facts")).to_arrow_table())
-    groups = _polars(connection.sql(_query("group_facts")).to_arrow_table())
+    with Registered(connection, "credit_rows", rows.select(["turn_id"])):
+        turns = _polars(connection.sql(query("turn_facts")).to_arrow_table())
+    groups = _polars(connection.sql(query("group_facts")).to_arrow_table())
     frame = _polars(rows).join(turns, on="turn_id", how="left", maintain_order="left").sort(ORDER)
     _check_spans(frame)
     _check_versions(frame, groups)
@@ -203,7 +202,7 @@ def _check_versions(frame: pl.DataFrame, groups: pl.DataFrame) -> None:
     members = groups.filter(pl.col("stage") != "rubric").select(
         "stage", "group_id", pl.col("version_min").alias("low"), pl.col("version_max").alias("high")
     )
-    kind = {"low": pl.Int64, "high": pl.Int64}
+    kind = pl.Schema({"low": pl.Int64, "high": pl.Int64})
     both = pl.concat([credited.cast(kind), members.join(credited, on=["stage", "group_id"], how="semi").cast(kind)])
     spread = both.group_by("stage", "group_id").agg(pl.col("low").min(), pl.col("high").max())
     mixed = spread.filter(pl.col("low") != pl.col("high")).sort("stage", "group_id")
@@ -251,25 +250,7 @@ def _hash(rows: pl.DataFrame) -> str:
     return digest.hexdigest()
 
 
-@cache
-def _query(name: str) -> str:
-    return files("learn").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
-
-
 def _polars(table: pa.Table) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-class _Registered:
-    """A table visible to SQL under a name, for the length of a `with` block."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-        self.connection, self.name, self.table = connection, name, table
-
-    def __enter__(self) -> None:
-        self.connection.register(self.name, self.table)
-
-    def __exit__(self, *_: object) -> None:
-        self.connection.unregister(self.name)

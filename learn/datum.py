@@ -3,7 +3,8 @@
 Invariant: `token_ids` is exactly what the engine saw, prompt and completions concatenated, cut after the last trained
 token. `trained[t]` says that token t is predicted (from position t - 1) and credited; position 0 is never trained,
 because nothing predicts it. Every per-token array has the length of `token_ids`; where `trained` is false, `logprobs`
-and `advantages` are 0 and `versions` is -1.
+and `advantages` are 0 and `versions` is -1. `learn.sequence.build_datums` makes them from credit rows; `weigh` in
+`learn.depth_weights` applies the depth weights to a whole batch.
 """
 
 from __future__ import annotations

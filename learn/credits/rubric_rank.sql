@@ -1,6 +1,6 @@
 -- Rubric credit (SERA): a rubric is paid for ranking the successful branches of its delegation above the failed ones.
 -- Reward = -L, L = mean over success x failure pairs of max(0, $margin - gap), a gap within $epsilon of the margin
--- counting as reached, because 0.9 - 0.7 < 0.2 in floating point.
+-- counting as reached, because 0.7 - 0.5 < 0.2 in floating point.
 -- Taken: complete delegations, on or off path, of rubric-purpose trees whose root did not end in infra_error; attempt
 -- 0 of phase collect; branches with a valid score and a verdict; both outcomes present.
 -- Baseline: leave-one-out mean over the ranked delegations of the task; a single one gets advantage 0.
