@@ -124,7 +124,12 @@ class TextCraft:
     version = "net-gain-1"
     fork: Fork = "pure"
 
+    profiles = ("rao-42", "strict")
+
     def __init__(self, profile: str = "rao-42") -> None:
+        if profile not in self.profiles:
+            msg = f"no profile {profile!r}; allowed: {', '.join(self.profiles)}"
+            raise ValueError(msg)
         self.profile = profile
 
     def reset(self, task: Task) -> Inventory:

@@ -31,6 +31,7 @@ BANDS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {  # band: tiers,
     "hard": ((7, 8, 9), (1, 2)),
     "extreme": ((10, 11, 12), (1, 2)),
 }
+MOST_WORLDS = 10_000
 TRAIN_SHARE = 0.8
 LETTERS = {"easy": "e", "medium": "m", "hard": "h", "extreme": "x"}
 
@@ -170,11 +171,11 @@ def world_seeds(text: str) -> list[int]:
         for part in text.split(","):
             low, dash, high = part.strip().partition("-")
             found = range(int(low), int(high if dash else low) + 1)
-            if not found:
+            if not 1 <= len(found) <= MOST_WORLDS:
                 raise ValueError(part)
             seeds.extend(found)
     except ValueError:
-        msg = f"worlds must be like 1000-1063 or 3,5,8, got {text!r}"
+        msg = f"worlds must be like 1000-1063 or 3,5,8 with at most {MOST_WORLDS} in a range, got {text!r}"
         raise UsageError(msg) from None
     if len(set(seeds)) != len(seeds):
         msg = f"worlds names a seed twice: {text!r}"
