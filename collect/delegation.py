@@ -56,8 +56,11 @@ async def launch_all(
             delegation = _open(context, parent, launch, targets, delegation_id, row, index)
             child = await _run(context, delegation, episode)
             lines.append(_report(child))
-    finally:
-        _complete(context, parent, decision, row, lines, before)
+    except InfrastructureFault as fault:
+        row["ok"] = False
+        row["error"] = str(fault)
+        raise
+    _complete(context, parent, decision, row, lines, before)
 
 
 def child_of(context: TreeContext, delegation: DelegationRecord, branch: int, *, on_path: bool) -> NodeRecord:

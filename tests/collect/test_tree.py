@@ -173,6 +173,9 @@ def test_a_world_exception_is_infra_error_of_the_node_and_of_its_ancestors():
     assert tree.branches[0]["complete"] is False
     assert tree.branches[0]["exclusion_reason"] == "infra_error in branch 0"
     assert not tree.scores
+    launching = tree.turns[0]
+    assert (launching["ok"], launching["observation"]) == (False, None)
+    assert launching["error"] == root["error"]
 
 
 def test_a_passed_deadline_is_timeout():
