@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from schemas import TABLES
 from sera_data.canonical import sha256_json
-from sera_data.duck import connect, ordered_batches
+from sera_data.duck import connect_tables, ordered_batches
 from sera_data.errors import StoreError
 from sera_data.listing import Listing, Source, seal_source
 
@@ -39,7 +39,7 @@ def content_hash(store: Store, directory: str | Path) -> str:
 
 def table_hashes(path: Path, source: Source) -> dict[str, str]:
     """Content hash of each table of one directory."""
-    connection = connect(Listing(path, (source,)))
+    connection = connect_tables(Listing(path, (source,)))
     return {name: _table_hash(table, ordered_batches(connection, table, table.key)) for name, table in TABLES.items()}
 
 

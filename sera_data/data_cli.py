@@ -93,11 +93,7 @@ def sql(
         raise UsageError(msg)
     connection = _open(store).connect(view=view.value, snapshot=snapshot)
     try:
-        relation = connection.sql(text)
-        if relation is None:
-            msg = "the query returns no rows; only queries are run here"
-            raise UsageError(msg)
-        frame = relation.pl()
+        frame = connection.sql(text).pl()
     except duckdb.Error as error:
         msg = f"query failed: {' '.join(str(error).split())}"
         raise UsageError(msg, hint="sera data describe STORE lists tables, views and columns") from None

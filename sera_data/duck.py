@@ -60,11 +60,17 @@ def connect_empty() -> duckdb.DuckDBPyConnection:
 
 def connect(listing: Listing) -> duckdb.DuckDBPyConnection:
     """An in-memory connection whose views read the listing's files."""
+    connection = connect_tables(listing)
+    for name in VIEWS:
+        connection.execute(f"create view {name} as {view_sql(name)}")
+    return connection
+
+
+def connect_tables(listing: Listing) -> duckdb.DuckDBPyConnection:
+    """The same without the derived views: rows as stored, `task_rows` for tasks."""
     connection = connect_empty()
     for table in TABLES.values():
         connection.execute(f"create view {RAW.get(table.name, table.name)} as {select_table(table, listing)}")
-    for name in VIEWS:
-        connection.execute(f"create view {name} as {view_sql(name)}")
     return connection
 
 

@@ -75,7 +75,7 @@ def list_files(
         shards = [s for s in shards if parse_plan_name(shard_plan(s))[0] in wanted]
     sources = [seal_source(store, n) for n in names] + [shard_source(store, s) for s in shards]
     listing = Listing(store.path, tuple(sources))
-    _require_whole(listing)
+    require_whole(listing)
     return listing
 
 
@@ -103,7 +103,8 @@ def shard_source(store: Store, shard_id: str) -> Source:
     return Source(shard_id, "shard", body["schema_version"], tuple(files))
 
 
-def _require_whole(listing: Listing) -> None:
+def require_whole(listing: Listing) -> None:
+    """Refuse a listing with a file that is missing or has not its recorded size; hashes are for `verify`."""
     for source in listing.sources:
         for _, path, _, size in source.files:
             try:

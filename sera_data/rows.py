@@ -107,13 +107,14 @@ def _struct_fault(kind: pa.StructType, value: Any, *, finite: bool) -> str | Non
 
 
 def _list_fault(kind: pa.ListType, value: Any, *, finite: bool) -> str | None:
-    if any(element is None for element in value):
+    kinds = set(map(type, value))
+    if type(None) in kinds:
         return "has a null element; elements are never null"
     if pa.types.is_floating(kind.value_type):  # logprobs: the token rule names the position of a bad one
         return None
     if pa.types.is_integer(kind.value_type):
-        bad = next((e for e in value if not isinstance(e, numbers.Integral)), None)
-        return None if bad is None else f"has element {bad!r}; allowed: {kind.value_type}"
+        bad = sorted(t.__name__ for t in kinds if not issubclass(t, numbers.Integral))
+        return f"has {bad[0]} elements; allowed: {kind.value_type}" if bad else None
     for index, element in enumerate(value):
         fault = _fault(kind.value_type, element, finite=finite)
         if fault:

@@ -1,7 +1,8 @@
 """What a seal checks before it writes: keys, foreign keys, groups, branches, order stamps, the token rule.
 
 Invariant: each check is one query in `checks/*.sql` that returns (id, fault) rows and returns none on sound data. It
-reads `fresh.<table>` (the plan's shards) and `known.<table>` (fresh + everything sealed earlier).
+reads `fresh.<table>` (the plan's shards) and `known.<table>` (fresh + what earlier seals hold of the plan's epoch,
+of `tasks` and `evals` what they hold of any).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from schemas import TABLES
 from sera_data.duck import connect_empty, select_table
 from sera_data.errors import StoreError
 from sera_data.layout import parse_plan_name
-from sera_data.listing import Listing, Source, seal_source
+from sera_data.listing import Listing, Source, require_whole, seal_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,19 +25,28 @@ if TYPE_CHECKING:
     from sera_data.store import Store
 
 CHECKS = ("runs", "references", "groups", "nodes", "branches", "order_stamps", "token_rule")
+ACROSS_EPOCHS = ("tasks", "evals")
+"""Tables that are compared with all earlier seals; the ids of the others hold the epoch, so its own seals suffice."""
+IN_MEMORY_BYTES = 32 * 2**20
+"""Plans up to this size are read once, larger ones are read from their files by every check."""
 SHOWN = 5
 
 
 def checked_connection(store: Store, plan: Plan, sources: Sequence[Source]) -> duckdb.DuckDBPyConnection:
     """A connection with `fresh` and `known`, after every check passed; StoreError lists what did not."""
-    earlier = [seal_source(store, name) for name in store.sealed_names()]
+    seals = [seal_source(store, name) for name in store.sealed_names()]
+    same_epoch = [seal for seal in seals if parse_plan_name(seal.name)[0] == plan.epoch]
+    fresh = Listing(store.path, tuple(sources))
+    before = {name: Listing(store.path, tuple(seals if name in ACROSS_EPOCHS else same_epoch)) for name in TABLES}
+    require_whole(fresh)
+    require_whole(before["nodes"])
+    kind = "table" if sum(fresh.bytes(name) for name in TABLES) <= IN_MEMORY_BYTES else "view"
     connection = connect_empty()
     connection.execute("create schema fresh; create schema earlier; create schema known")
-    fresh, before = Listing(store.path, tuple(sources)), Listing(store.path, tuple(earlier))
     for name, table in TABLES.items():
         rows = select_table(table, fresh)
-        connection.execute(f"create view fresh.{name} as {_without_copies(rows) if name == 'tasks' else rows}")
-        connection.execute(f"create view earlier.{name} as {select_table(table, before)}")
+        connection.execute(f"create {kind} fresh.{name} as {_without_copies(rows) if name == 'tasks' else rows}")
+        connection.execute(f"create view earlier.{name} as {select_table(table, before[name])}")
         connection.execute(f"create view known.{name} as from fresh.{name} union all from earlier.{name}")
     faults = _key_faults(connection)
     for check in CHECKS:
@@ -57,28 +67,21 @@ def _without_copies(rows: str) -> str:
 
 
 def _key_faults(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    faults = []
+    """Keys that are twice in the plan, or were sealed before."""
+    parts = []
     for name, table in TABLES.items():
         key = ", ".join(table.key)
         label = " || '/' || ".join(f"{part}::varchar" for part in table.key)
-        twice = f"select {label} from fresh.{name} group by {key} having count(*) > 1 order by all"
-        faults += [
-            f"keys: {name} {row[0]}: the key ({key}) is twice in the plan" for row in connection.sql(twice).fetchall()
-        ]
-        if name == "tasks":
-            continue
-        again = f"select {label} from fresh.{name} semi join earlier.{name} using ({key}) order by all"
-        faults += [
-            f"keys: {name} {row[0]}: the key ({key}) was sealed before" for row in connection.sql(again).fetchall()
-        ]
-    return faults
+        start = f"select '{name}' as name, {label} as label, '({key})' as key"
+        parts.append(f"{start}, 'is twice in the plan' as fault from fresh.{name} group by {key} having count(*) > 1")
+        if name != "tasks":
+            parts.append(f"{start}, 'was sealed before' from fresh.{name} semi join earlier.{name} using ({key})")
+    rows = connection.sql(" union all ".join(parts) + " order by all").fetchall()
+    return [f"keys: {name} {label}: the key {key} {fault}" for name, label, key, fault in rows]
 
 
 def _place_faults(connection: duckdb.DuckDBPyConnection, plan: Plan) -> list[str]:
     """Rows of another epoch than the plan's."""
-    epoch, _ = parse_plan_name(plan.name)
-    faults = []
-    for name in TABLES:
-        query = f"select distinct shard_id, epoch from fresh.{name} where epoch <> {epoch} order by all"
-        faults += [f"epoch: shard {s}: {name} has epoch {e}" for s, e in connection.sql(query).fetchall()]
-    return faults
+    parts = [f"select distinct '{name}' as name, shard_id, epoch from fresh.{name}" for name in TABLES]
+    query = f"from ({' union all '.join(parts)}) where epoch <> {plan.epoch} order by all"
+    return [f"epoch: shard {s}: {name} has epoch {e}" for name, s, e in connection.sql(query).fetchall()]

@@ -91,11 +91,7 @@ class Store:
         if not self._connections or self._connections[-1][0] != listing:
             self._connections.append((listing, connect(listing)))
             del self._connections[:-RETAINED_CONNECTIONS]  # older relations keep working for a while
-        relation = self._connections[-1][1].sql(query, params=params)
-        if relation is None:
-            msg = "Store.sql wants a query that returns rows"
-            raise StoreError(msg, hint="use Store.connect() for other statements")
-        return relation
+        return self._connections[-1][1].sql(query, params=params)
 
     def sealed_names(self) -> list[str]:
         """Names of the sealed directories, sorted."""

@@ -26,6 +26,7 @@ def require_token_rule(turns: Iterable[Turn]) -> None:
         _require_alignment(turn)
         _require_base(turn, by_id)
         _require_spans(turn)
+    for turn in by_id.values():  # only now is every chain of base turns known to be whole and to end
         if turn["prompt_ids"] is not None:
             _require_prompt(turn, full_prompt(turn, by_id, prompts))
 
@@ -58,11 +59,9 @@ def _require_alignment(turn: Turn) -> None:
     if logprobs is not None:
         if ids is None or len(logprobs) != len(ids):
             _refuse(turn, f"got {len(logprobs)} logprobs for {0 if ids is None else len(ids)} completion ids")
-        for index, value in enumerate(logprobs):
-            if not math.isfinite(value):
-                _refuse(
-                    turn, f"logprob {index} is {value}; logprobs must be finite", hint="the engine's logits are bad"
-                )
+        if not all(map(math.isfinite, logprobs)):
+            index, value = next((i, v) for i, v in enumerate(logprobs) if not math.isfinite(v))
+            _refuse(turn, f"logprob {index} is {value}; logprobs must be finite", hint="the engine's logits are bad")
     if turn["trainable"] and (ids is None or mode != "processed_logprobs" or turn["top_p"] != 1):
         _refuse(
             turn,
