@@ -24,20 +24,19 @@ LOSSES: dict[LossKind, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {"cis
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Resolved for one stage: loss kind, absolute ratio bounds, KL coefficient and scale of the gradient."""
+    """Resolved for one stage: loss kind, absolute ratio bounds and KL coefficient."""
 
     kind: LossKind
     ratio_min: float
     ratio_max: float
     kl_coef: float = 0.0
-    scale: float = 1.0
 
     def total(self, logprobs: torch.Tensor, tokens: Tokens) -> torch.Tensor:
         """Sum of token losses of a micro-batch, to be divided by N."""
         losses, _ = LOSSES[self.kind](logprobs, tokens, ratio_min=self.ratio_min, ratio_max=self.ratio_max)
         if self.kl_coef:
             losses = losses + self.kl_coef * k3(logprobs, tokens.logprobs)
-        return self.scale * (losses * tokens.weight).sum()
+        return (losses * tokens.weight).sum()
 
 
 def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

@@ -1,11 +1,14 @@
 """A tiny random Qwen3 and random datums, for the tests of the learner."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from learn.datum import Datum
+from learn.packing import Pack, micro_batch
 
 torch.set_num_threads(1)
 VOCABULARY = 37
@@ -61,5 +64,22 @@ def make_datum():
 def make_datums(make_datum):
     def build(lengths, **settings):
         return [make_datum(f"d{i:02d}", n, seed=i, **settings) for i, n in enumerate(lengths)]
+
+    return build
+
+
+@pytest.fixture
+def fresh():
+    """The same datums with the log-probabilities that `network` gives them: data sampled by these weights."""
+
+    def build(network, datums):
+        done = []
+        for datum in datums:
+            with torch.no_grad():
+                logprobs, _ = network(micro_batch(Pack((datum,))))
+            stored = datum.logprobs.copy()
+            stored[datum.trained] = logprobs.numpy()
+            done.append(replace(datum, logprobs=stored))
+        return done
 
     return build

@@ -83,9 +83,3 @@ def test_kl_brake_is_zero_at_the_start_and_pulls_back():
     logprobs = torch.tensor([-0.5, -3.0], requires_grad=True)
     k3(logprobs, start).sum().backward()
     assert logprobs.grad[0] > 0 > logprobs.grad[1]  # descending moves both towards the start
-
-
-def test_objective_scales_the_stage():
-    plain = Objective("cispo", 0.0, 5.0).total(torch.tensor(LOGPROBS), GOLDEN)
-    half = Objective("cispo", 0.0, 5.0, scale=0.5).total(torch.tensor(LOGPROBS), GOLDEN)
-    assert half.item() == pytest.approx(plain.item() / 2)

@@ -1,0 +1,156 @@
+"""`LearnConfig` and `LoopConfig`: everything that decides how a learn phase trains and how a loop alternates.
+
+Invariant: ratio bounds are absolute numbers; a config that says epsilon is refused, because libraries mean different
+things by it and one of those readings scales every token by 0.2. The learning rate is constant.
+
+Run: ``sera learn --dry-run`` and ``sera loop --dry-run`` print it resolved.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from collect.config import CollectConfig
+from learn.schedule import parse_schedule
+from schemas.words import Stage
+from sera_data.config import Config
+
+PerStage = float | dict[Stage, float]
+BUDGET = {"cpu": 2048, "cuda": 32768}
+
+
+class LossConfig(Config):
+    """The loss and its brakes."""
+
+    kind: Literal["cispo", "sft", "topr"] = Field(default="cispo", description="cispo; or a baseline: sft, topr.")
+    ratio_min: float = Field(default=0.0, ge=0, description="Lowest ratio pi/mu, absolute; 0 = no lower bound.")
+    ratio_max: PerStage = Field(
+        default=5.0, description="Highest ratio pi/mu, absolute: a number, or one per stage {rubric: 2.0}, 5 elsewhere."
+    )
+    kl_coef: PerStage = Field(
+        default=0.0, description="Weight of the k3 KL to the weights that sampled the epoch; a number or one per stage."
+    )
+    stage_scale: dict[Stage, float] = Field(
+        default_factory=dict, description="Factor on the learning rate of a stage's updates; 1 where absent."
+    )
+    temperature: float = Field(
+        default=1.0, gt=0, description="Sampling temperature of the data, applied to pi as well."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_epsilon(cls, data: Any) -> Any:
+        return _refuse_epsilon(data)
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        for stage in ("execution", "delegation", "rubric"):
+            if self.ratio_bound(stage) < self.ratio_min:
+                msg = (
+                    f"ratio_max must not be below ratio_min {self.ratio_min}, got {self.ratio_bound(stage)} for {stage}"
+                )
+                raise ValueError(msg)
+        return self
+
+    def ratio_bound(self, stage: Stage) -> float:
+        """ratio_max of a stage."""
+        return _of_stage(self.ratio_max, stage, 5.0)
+
+    def kl(self, stage: Stage) -> float:
+        """kl_coef of a stage."""
+        return _of_stage(self.kl_coef, stage, 0.0)
+
+    def scale(self, stage: Stage) -> float:
+        """Factor on the learning rate of a stage."""
+        return self.stage_scale.get(stage, 1.0)
+
+
+class OptimizerConfig(Config):
+    """AdamW with a constant learning rate; the defaults are those of the SERA paper's public code."""
+
+    lr: float = Field(default=3e-6, gt=0, description="Learning rate; about 1e-4 for the pocket policy.")
+    betas: tuple[float, float] = Field(default=(0.9, 0.95), description="Decay of the two moments.")
+    eps: float = Field(default=1e-8, gt=0, description="Adam's denominator term.")
+    weight_decay: float = Field(default=0.017, ge=0, description="Decoupled weight decay.")
+    gradient_clip: float = Field(default=1.0, gt=0, description="Highest global gradient norm.")
+
+
+class EngineConfig(Config):
+    """How the update is computed; none of it changes the mathematics."""
+
+    zero: Literal[0, 1, 2, 3] | None = Field(
+        default=None,
+        description="ZeRO stage. null: 0 on CPU, 1 on GPUs (Qwen3-4B fits one H200); 3 shards the weights.",
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="auto: float32 on CPU; bfloat16 with fp32 masters on GPU."
+    )
+    tokens_per_micro_batch: int | None = Field(
+        default=None, ge=2, description="Tokens of a forward pass; null: 2048 on CPU, 32768 on GPU."
+    )
+    vocabulary_chunk: int = Field(default=2048, ge=1, description="Trained positions projected at a time.")
+    recompute: bool = Field(default=False, description="Recompute activations in backward: less memory, more time.")
+    checkpoint_every: int = Field(default=4, ge=1, description="Updates between checkpoints within a phase.")
+    keep_checkpoints: int = Field(default=2, ge=1, description="Newest checkpoints kept.")
+    threads: int = Field(default=1, ge=1, description="CPU threads of each rank.")
+
+
+class LearnConfig(Config):
+    """One learn phase."""
+
+    name: str = Field(default="learn", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="First part of the run id.")
+    seed: int = Field(default=0, ge=0, description="Seed of the order of groups.")
+    method: str = Field(default="sera", description="Method name, or the path of a .yaml or .sql file.")
+    schedule: str | None = Field(
+        default=None, description="Updates per stage, 'execution:16,delegation:2,rubric:2'; null: the method's."
+    )
+    updates_per_collect: int = Field(default=20, ge=1, description="Updates of a learn phase.")
+    groups_per_update: int = Field(default=8, ge=1, description="Groups collected for each update.")
+    reuse: int = Field(default=1, ge=1, description="How often a phase may train on a group.")
+    loss: LossConfig = Field(default_factory=lambda: LossConfig(), description="Loss and brakes.")
+    optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(), description="AdamW.")
+    engine: EngineConfig = Field(default_factory=lambda: EngineConfig(), description="DeepSpeed and memory.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_epsilon(cls, data: Any) -> Any:
+        return _refuse_epsilon(data)
+
+    @model_validator(mode="after")
+    def _schedule(self) -> Self:
+        if self.schedule is not None:
+            parse_schedule(self.schedule)
+        return self
+
+
+class LoopConfig(Config):
+    """Collect and learn phases in turn. `collect.groups` and `collect.policy.model` are set by the loop."""
+
+    name: str = Field(default="loop", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="First part of the run ids.")
+    policy: str = Field(default="pocket", description="Start: 'pocket' or a policy directory.")
+    epochs: int = Field(
+        default=2, ge=1, description="Collect epochs; each but a final one is followed by a learn phase."
+    )
+    learn_last: bool = Field(default=True, description="Also learn from the last epoch.")
+    margin: float = Field(
+        default=1.0, ge=1.0, description="Groups collected per group wanted, to make up for groups without signal."
+    )
+    collect: CollectConfig = Field(default_factory=lambda: CollectConfig(), description="What is played and how.")
+    learn: LearnConfig = Field(default_factory=lambda: LearnConfig(), description="How it is trained.")
+
+
+def _of_stage(value: PerStage, stage: Stage, default: float) -> float:
+    return value.get(stage, default) if isinstance(value, dict) else value
+
+
+def _refuse_epsilon(data: Any) -> Any:
+    for key in data if isinstance(data, dict) else ():
+        if str(key).startswith(("epsilon", "eps_clip", "clip_eps")):
+            msg = (
+                f"{key!r} is not a setting: libraries mean different bounds by it. Set the absolute ratio instead, for"
+                " example loss.ratio_max: 5 (and loss.ratio_min: 0)"
+            )
+            raise ValueError(msg)
+    return data

@@ -1,0 +1,180 @@
+"""The engine: one optimizer step of a DeepSpeed engine over the micro-batches of a packing plan.
+
+Invariant: the gradient is that of sum / N over the global batch, whatever the split into micro-batches, ranks and ZeRO
+stages: the accumulation boundary is set by hand on every backward, each loss is scaled by ranks / N because DeepSpeed
+averages, and clipping is explicit. A non-finite gradient changes no weight; it stops with the datum ids. On CPU all is
+fp32, on GPU bf16 with fp32 masters; the optimizer is torch's AdamW, so no op is compiled.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from learn.config import BUDGET, EngineConfig, OptimizerConfig
+from learn.measures import Measures
+from learn.network import Network, load_network
+from learn.objective import Objective
+from learn.packing import Plan, micro_batch
+from learn.ranks import Ranks, import_deepspeed
+from sera_data.errors import SeraError
+
+
+class NonFiniteError(SeraError):
+    """A loss or gradient that is not a number; no weight was changed."""
+
+
+class Engine:
+    """A network with its optimizer, on all ranks."""
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        ranks: Ranks,
+        config: EngineConfig,
+        optimizer: OptimizerConfig,
+        universal: bool = False,
+    ) -> None:
+        self.ranks = ranks
+        self.zero = zero_stage(config, ranks.device)
+        self.half = half_precision(config, ranks.device)
+        self.lr = optimizer.lr
+        self.budget = config.tokens_per_micro_batch or BUDGET[ranks.device.type]
+        self.tied = network.model.config.tie_word_embeddings
+        adam = torch.optim.AdamW(
+            network.parameters(),
+            lr=optimizer.lr,
+            betas=optimizer.betas,
+            eps=optimizer.eps,
+            weight_decay=optimizer.weight_decay,
+        )
+        self.clip = optimizer.gradient_clip
+        self.deepspeed, *_ = import_deepspeed().initialize(
+            model=network, optimizer=adam, config=self._settings(universal=universal), dist_init_required=False
+        )
+        self.deepspeed.train()
+
+    def _settings(self, *, universal: bool) -> dict[str, Any]:
+        by_hand = self.zero == 0 and not self.half  # there DeepSpeed clips without telling the norm
+        return {
+            "train_micro_batch_size_per_gpu": 1,
+            "gradient_accumulation_steps": 1,
+            "gradient_clipping": 0.0 if by_hand else self.clip,
+            "bf16": {"enabled": self.half},
+            "zero_optimization": {
+                "stage": self.zero,
+                "stage3_gather_16bit_weights_on_model_save": True,
+                "stage3_param_persistence_threshold": 0 if self.ranks.device.type == "cpu" else 100_000,
+            },
+            "zero_allow_untested_optimizer": True,
+            "zero_force_ds_cpu_optimizer": False,
+            "checkpoint": {"load_universal": universal},
+            "steps_per_print": 10**9,
+            "wall_clock_breakdown": False,
+        }
+
+    def update(self, plan: Plan, objective: Objective, *, version: int, lr_scale: float = 1.0) -> dict[str, Any]:
+        """One optimizer step over a plan that is not empty; returns the measured columns of `updates`."""
+        started = time.perf_counter()
+        measures, suspects = Measures(), []
+        packs = plan.of_rank(self.ranks.rank)
+        for index, pack in enumerate(packs):
+            self.deepspeed.set_gradient_accumulation_boundary(index == len(packs) - 1)
+            batch = micro_batch(pack, self.ranks.device)
+            logprobs, entropies = self.deepspeed(batch)
+            total = objective.total(logprobs, batch.tokens)
+            self.deepspeed.backward(total * (self.ranks.size / plan.n_trained))
+            if not math.isfinite(total.item()):
+                suspects += [d.datum_id for d in pack.datums]
+            measures.add(
+                total, logprobs.detach(), entropies, batch.tokens, ratio_max=objective.ratio_max, version=version
+            )
+        passed = time.perf_counter()
+        norm = self._step(self.lr * lr_scale, suspects or plan.datum_ids)
+        measures.sums = self.ranks.sum(measures.sums)
+        measures.ratio_max = self.ranks.max(measures.ratio_max)
+        ended = time.perf_counter()
+        timings = {"forward_backward_s": passed - started, "step_s": ended - passed, "total_s": ended - started}
+        return {**measures.row(), "grad_norm": norm, "lr": self.lr * lr_scale, "timings": timings}
+
+    def _step(self, lr: float, suspects: list[str]) -> float:
+        for group in self.deepspeed.optimizer.param_groups:
+            group["lr"] = lr
+        norm = math.nan
+        if self.zero == 0 and not self.half:
+            parameters = [p for p in self.deepspeed.module.parameters() if p.grad is not None]
+            norm = float(torch.nn.utils.get_total_norm([p.grad for p in parameters]))
+            self._require_finite(norm, suspects)
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.clip, torch.tensor(norm))
+            self.deepspeed.step()
+        else:
+            self.deepspeed.step()
+            norm = float(self.deepspeed.get_global_grad_norm())
+            self._require_finite(norm, suspects)
+        return norm
+
+    def _require_finite(self, norm: float, suspects: list[str]) -> None:
+        if math.isfinite(norm):
+            return
+        shown = ", ".join(suspects[:8]) + (f" and {len(suspects) - 8} more" if len(suspects) > 8 else "")
+        msg = f"gradient norm is {norm}, want a finite number; datums of the update: {shown}"
+        raise NonFiniteError(
+            msg, hint="no weight was changed; look at these datums' logprobs and lower optimizer.lr or loss.ratio_max"
+        )
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Weights by Hugging Face name, on the first rank (empty elsewhere); every rank must call this."""
+        parameters = dict(self.deepspeed.module.named_parameters())
+        found = {}
+        for name, parameter in parameters.items():
+            with self._gathered(parameter):
+                if self.ranks.first:
+                    found[name.removeprefix("model.")] = parameter.detach().cpu().clone().contiguous()
+        return found
+
+    def _gathered(self, parameter: torch.Tensor) -> Any:
+        return import_deepspeed().zero.GatheredParameters([parameter], enabled=self.zero == 3)
+
+    def save(self, directory: Path) -> None:
+        """Write this engine's shards below `directory`; every rank must call this."""
+        self.deepspeed.save_checkpoint(str(directory), tag="engine", save_latest=True)
+
+    def load(self, directory: Path) -> None:
+        """Read what `save` wrote, weights, moments and step count."""
+        path, _ = self.deepspeed.load_checkpoint(str(directory), tag="engine")
+        if path is None:
+            msg = f"no engine state in {directory}"
+            raise SeraError(msg, hint="remove this checkpoint; the one before it is used then")
+
+
+def zero_stage(config: EngineConfig, device: torch.device) -> int:
+    """The ZeRO stage, resolved."""
+    default = 1 if device.type == "cuda" else 0
+    return default if config.zero is None else config.zero
+
+
+def half_precision(config: EngineConfig, device: torch.device) -> bool:
+    """True for bf16 weights with fp32 masters."""
+    return config.dtype == "bfloat16" or (config.dtype == "auto" and device.type == "cuda")
+
+
+def open_engine(
+    policy: Path,
+    *,
+    ranks: Ranks,
+    config: EngineConfig,
+    optimizer: OptimizerConfig,
+    temperature: float = 1.0,
+    universal: bool = False,
+) -> Engine:
+    """An engine with the weights and the vocabulary mask of a policy directory."""
+    dtype = torch.bfloat16 if half_precision(config, ranks.device) else torch.float32
+    network = load_network(
+        policy, dtype=dtype, temperature=temperature, chunk=config.vocabulary_chunk, recompute=config.recompute
+    )
+    return Engine(network.to(ranks.device), ranks=ranks, config=config, optimizer=optimizer, universal=universal)

@@ -1,0 +1,111 @@
+"""The processes of a learn phase: rank, world size, device, and the few collectives the learner needs.
+
+Invariant: the same code runs alone, under torchrun and under the deepspeed launcher; no op of DeepSpeed is ever
+compiled on the fly; nothing is printed on stdout by a library.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sera_data.errors import SeraError
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process among all of them."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """True for the one process that writes."""
+        return self.rank == 0
+
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Sum over ranks."""
+        return self._reduce(tensor, torch.distributed.ReduceOp.SUM)
+
+    def max(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Maximum over ranks."""
+        return self._reduce(tensor, torch.distributed.ReduceOp.MAX)
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if self.size > 1:
+            torch.distributed.barrier()
+
+    def require_same(self, text: str, *, what: str) -> None:
+        """Raise SeraError on every rank unless all ranks hold the same text."""
+        if self.size == 1:
+            return
+        found: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(found, text)
+        if len(set(found)) > 1:
+            msg = f"the ranks disagree on {what}: {sorted(set(found))}"
+            raise SeraError(msg, hint="all ranks must see the same store, configuration and code")
+
+    def _reduce(self, tensor: torch.Tensor, op: Any) -> torch.Tensor:
+        if self.size == 1:
+            return tensor
+        moved = tensor.to(self.device)
+        torch.distributed.all_reduce(moved, op=op)
+        return moved.to(tensor.device)
+
+
+def join(*, threads: int = 1) -> Ranks:
+    """Join the process group that the launcher describes, or be the only process."""
+    cuda = torch.cuda.is_available()
+    if not cuda:
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # DeepSpeed compiles a function when it is imported
+        torch.set_num_threads(threads)
+    if "RANK" not in os.environ:
+        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=_free_port())
+    deepspeed = import_deepspeed()
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", local) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    if not torch.distributed.is_initialized():
+        deepspeed.init_distributed(dist_backend="nccl" if cuda else "gloo", verbose=False)
+    return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)
+
+
+def leave() -> None:
+    """Close the process group, if there is one."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def import_deepspeed() -> Any:
+    """DeepSpeed with its messages on stderr, from warnings on, and without any op that it would compile."""
+    import deepspeed
+
+    # DeepSpeed calls collectives by names that torch is about to rename; nothing a user could act on
+    warnings.filterwarnings("ignore", message=r"`torch\.distributed\.", category=FutureWarning)
+    logger = logging.getLogger("DeepSpeed")
+    logger.setLevel(logging.WARNING)
+    for handler in logger.handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
+            handler.setStream(sys.stderr)
+    # No compiled op at all: gloo does the same collectives, the build takes minutes, a killed build blocks all later
+    # ones, and even asking which ops could be built runs a compiler.
+    vars(deepspeed.ops)["__compatible_ops__"] = {}
+    return deepspeed
+
+
+def _free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
