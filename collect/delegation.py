@@ -46,14 +46,14 @@ async def launch_all(
             reason, targets = _admit(context, parent, decision, launch, accepted)
             status = "launched" if reason is None else "refused" if targets is not None else "invalid"
             delegation_id = f"{parent.node_id}/t{row['step']}d{index}"
+            delegation = _open(context, parent, launch, targets, delegation_id, row, index) if reason is None else None
             row["delegations"].append(
                 _launch_row(context, row, launch, delegation_id, status=status, reason=reason, targets=targets)
             )
-            if reason is not None:
+            if delegation is None:
                 lines.append(f"Refused: {reason}." if decision.kind == "delegate" else f"Error: {reason}")
                 continue
             accepted.append(targets)
-            delegation = _open(context, parent, launch, targets, delegation_id, row, index)
             child = await _run(context, delegation, episode)
             lines.append(_report(child))
     except InfrastructureFault as fault:
@@ -123,6 +123,7 @@ def _open(
     row: Row,
     index: int,
 ) -> DelegationRecord:
+    goal = in_world(lambda: context.world.goal(targets))
     parent.ledger.start()
     depth = parent.depth + 1
     delegation = DelegationRecord(
@@ -132,7 +133,7 @@ def _open(
         step=row["step"],
         launch=index,
         targets=targets,
-        goal=in_world(lambda: context.world.goal(targets)),
+        goal=goal,
         context=launch.context,
         start=parent.cell.state,
         depth=depth,

@@ -103,7 +103,7 @@ def _node_row(context: TreeContext, node: NodeRecord) -> Row:
         "turn_budget": node.turn_budget,
         "token_budget": context.settings.budgets.tokens,
         "n_turns": node.n_turns,
-        "n_children": len(node.delegations),
+        "n_children": sum(bool(launch.branches) for launch in node.delegations),
         "n_prompt_tokens": node.n_prompt_tokens,
         "n_completion_tokens": node.n_completion_tokens,
         "policy_version_min": low,
@@ -119,8 +119,9 @@ def _node_row(context: TreeContext, node: NodeRecord) -> Row:
 
 
 def _branch_rows(context: TreeContext, launch: DelegationRecord) -> list[Row]:
-    failed = [b.branch for b in launch.branches if b.outcome == "infra_error"]
-    missing = launch.k - len(launch.branches)
+    nodes = {node.branch: node for node in launch.branches}
+    failed = [branch for branch, node in nodes.items() if node.outcome == "infra_error"]
+    missing = launch.k - len(nodes)
     reason = None
     if failed:
         reason = f"infra_error in branch {', '.join(map(str, failed))}"
@@ -130,23 +131,23 @@ def _branch_rows(context: TreeContext, launch: DelegationRecord) -> list[Row]:
     return [
         {
             "delegation_id": launch.delegation_id,
-            "branch": node.branch,
+            "branch": branch,
             "k": launch.k,
-            "node_id": node.node_id,
+            "node_id": nodes[branch].node_id if branch in nodes else None,
             "parent_id": launch.parent.node_id,
             "depth": launch.depth,
             "turn_id": launch.turn_id,
             "launch": launch.launch,
-            "committed": node.branch == 0,
-            "seed": node.seed,
+            "committed": branch == 0,
+            "seed": context.seeds.of(f"{launch.delegation_id}b{branch}", role="node"),
             "snapshot_digest": digest,
             "selection": launch.selection,
             "budget_position": launch.budget_position,
-            "inclusion_probability": 1.0 if node.branch == 0 else launch.inclusion_probability,
+            "inclusion_probability": 1.0 if branch == 0 else launch.inclusion_probability,
             "complete": reason is None,
             "exclusion_reason": reason,
         }
-        for node in launch.branches
+        for branch in range(launch.k)
     ]
 
 

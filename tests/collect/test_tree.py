@@ -178,6 +178,26 @@ def test_a_world_exception_is_infra_error_of_the_node_and_of_its_ancestors():
     assert launching["error"] == root["error"]
 
 
+@pytest.mark.parametrize("broken", ["goal", "observe"])
+def test_a_world_that_fails_before_the_child_exists_leaves_a_whole_tree(broken):
+    class Broken(Pot):
+        def goal(self, targets):
+            return {}["goal"] if broken == "goal" else super().goal(targets)
+
+        def observe(self, state, agent):
+            return {}["observe"] if broken == "observe" and agent.depth else super().observe(state, agent)
+
+    kind, tree = outcome({"": [call("delegate", targets={"a": 1}), done()]}, world=Broken())
+    assert kind == "infra_error"
+    assert len(tree.nodes) == 1
+    launched = [d["delegation_id"] for d in tree.turns[0]["delegations"]]
+    assert launched == [b["delegation_id"] for b in tree.branches]
+    assert [(b["node_id"], b["exclusion_reason"]) for b in tree.branches] == (
+        [] if broken == "goal" else [(None, "1 branches did not start")]
+    )
+    assert tree.nodes[0]["n_children"] == 0
+
+
 def test_a_passed_deadline_is_timeout():
     class Slow(Fake):
         async def complete(self, request):
