@@ -149,7 +149,7 @@ def _configured(script: Script, options: Mapping[str, Any]) -> Script:
     for name in OPTIONS:
         if name in options:
             values[name] = options[name]
-    values["slips"] = _weights("slips", {_rate(rate): weight for rate, weight in dict(values["slips"]).items()})
+    values["slips"] = {_rate(rate): weight for rate, weight in _weights("slips", values["slips"]).items()}
     values["gates"] = _weights("gates", values["gates"])
     unknown = sorted(set(values["gates"]) - set(judges.GATES))
     if unknown:

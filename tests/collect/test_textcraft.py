@@ -78,7 +78,7 @@ def test_info_of_every_kind_of_item():
 
 @pytest.mark.parametrize("items", [None, [], "a1_i1", [1], {"a1_i1": 1}, 7])
 def test_info_wants_a_list_of_names(items):
-    state, event = WORLD.apply(inventory(BOOK, {}), AGENT, Action("get_info", {"items": items}))
+    _, event = WORLD.apply(inventory(BOOK, {}), AGENT, Action("get_info", {"items": items}))
     assert not event.ok
     assert event.result.startswith("Error: items must be a non-empty list of names, got ")
 
