@@ -109,7 +109,7 @@ def compute_credit(connection: duckdb.DuckDBPyConnection, method: Method) -> Cre
     _check_versions(frame, groups)
     rows = frame.select([*SCHEMA.names, "trainable"])
     dropped = _dropped(rows, groups.filter(pl.col("stage").is_in(method.stages)))
-    return Credit(method.name, rows, dropped, _hash(rows))
+    return Credit(method.name, rows, dropped, hash_rows(rows))
 
 
 def _run_rule(connection: duckdb.DuckDBPyConnection, rule: Rule) -> pa.Table:
@@ -236,7 +236,7 @@ def _reason(row: dict[str, object]) -> str:
     return "homogeneous: every advantage on trainable turns is 0"
 
 
-def _hash(rows: pl.DataFrame) -> str:
+def hash_rows(rows: pl.DataFrame) -> str:
     """Hash of the sorted rows, column by column; independent of chunks and of library versions."""
     digest = hashlib.sha256()
     for field in SCHEMA:

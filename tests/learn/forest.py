@@ -1,4 +1,4 @@
-"""A forest of small trees in memory: the ten tables and the store's own views on a DuckDB connection.
+"""A forest of small trees in memory: the tables and the store's own views that credit reads, on a DuckDB connection.
 
 Invariant: rows follow the schemas and id rules, so that credit SQL runs on them as on a store. Tokens are made up:
 turn n of a node has the prompt delta [10 n + 1, 10 n + 2] and three completion tokens with logprobs -0.1, -0.2, -0.3.
@@ -14,8 +14,9 @@ import duckdb
 import pyarrow as pa
 
 from schemas import TABLES
-from sera_data.duck import RAW, view_sql
+from sera_data.duck import view_sql
 
+USED = ("nodes", "turns", "rubrics", "branches", "labels", "scores")
 VIEWS = ("factual", "verdict_scopes", "verdicts", "leaves")
 
 ZERO: dict[Any, Any] = {pa.string(): "", pa.bool_(): False, pa.float32(): 0.0, pa.float64(): 0.0}
@@ -201,15 +202,15 @@ class Forest:
         return [t for t in self.rows["turns"] if t["node_id"] == node_id and t["kind"] == "act"]
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A connection with all tables and the views that credit reads; rows added later are not in it.
+        """A connection with the tables and views that credit reads; rows added later are not in it.
 
         The views are kept as tables, because planning them anew for every statement is most of a test's time.
         """
         connection = duckdb.connect(config={"threads": 1})
-        for name, table in TABLES.items():
-            data = pa.Table.from_pylist(self.rows[name], schema=_nullable(table.schema))
+        for name in USED:
+            data = pa.Table.from_pylist(self.rows[name], schema=_nullable(TABLES[name].schema))
             connection.register("incoming", data)
-            connection.execute(f"create table {RAW.get(name, name)} as from incoming")
+            connection.execute(f"create table {name} as from incoming")
             connection.unregister("incoming")
         for view in VIEWS:
             connection.execute(f"create table {view} as {view_sql(view)}")
