@@ -25,7 +25,8 @@ def test_the_list_names_profiles_fork_and_tools():
 
 
 def test_a_world_that_cannot_be_loaded_hides_no_other(monkeypatch):
-    monkeypatch.setattr(worlds, "registered", lambda real=worlds.registered(): {"broken": Entry(), **real})
+    table = {"broken": Entry(), **worlds.registered()}
+    monkeypatch.setattr(worlds, "registered", lambda: table)
     result = CliRunner().invoke(worlds_cli.app, [], catch_exceptions=False)
     assert "broken: cannot be loaded: No module named 'nowhere'" in result.stdout
     assert "textcraft: profiles rao-42, strict" in result.stdout
