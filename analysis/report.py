@@ -7,6 +7,7 @@ any table; the same numbers as the page and the JSON.
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from analysis.metrics import HEADLINES, METRICS, SECTIONS
@@ -15,6 +16,7 @@ from analysis.wording import (
     DASH,
     UNITS,
     basis_text,
+    count,
     coverage_sentence,
     interval_text,
     number,
@@ -28,11 +30,11 @@ COLOURS = {"pass": "green", "warn": "yellow", "fail": "red", "too few": "dim"}
 
 def print_audit(audit: Audit, console: Console) -> None:
     """Print the whole report."""
-    console.print(f"[bold]Rubric audit[/bold] of {audit.identity.path}")
+    console.print(f"[bold]Rubric audit[/bold] of {escape(audit.identity.path)}")
     console.print(f"[bold]{verdict(audit.headline)}[/bold]\n")
     console.print(_headlines(audit))
     console.print(coverage_sentence(audit.coverage, audit.shares))
-    console.print(f"[bold]{audit.worst_slice.text}[/bold]\n")
+    console.print(f"[bold]{escape(audit.worst_slice.text)}[/bold]\n")
     console.print(_metrics(audit))
     if audit.slices:
         console.print(_slices(audit.slices))
@@ -53,7 +55,7 @@ def _headlines(audit: Audit) -> Table:
             table.add_row(METRICS[name].title, DASH, estimate.note or "not defined")
             continue
         interval = interval_text(estimate)
-        spread = f"95 % interval {interval}, " if interval != DASH else ""
+        spread = f"{interval}, " if interval != DASH else ""
         note = f"; {estimate.note}" if estimate.note else ""
         table.add_row(METRICS[name].title, value_text(estimate), f"{spread}{basis_text(estimate)}{note}")
     return table
@@ -67,27 +69,26 @@ def _metrics(audit: Audit) -> Table:
         table.add_row(f"[dim]{section}[/dim]")
         for name in names:
             estimate = audit.headline[name]
-            n = f"{estimate.n:,} {UNITS[estimate.unit]}s"
+            n = count(estimate.n, UNITS[estimate.unit])
             table.add_row(f"  {METRICS[name].title}", value_text(estimate), interval_text(estimate), n)
     return table
 
 
 def _slices(slices: list[Slice]) -> Table:
     table = Table(title="Slices", title_justify="left", box=None, pad_edge=False)
-    table.add_column("slice")
-    for title in ("pair accuracy", "95 % interval", "hinge", "bias", "calibration", "pairs", "nodes", "tasks"):
-        table.add_column(title, justify="right")
+    table.add_column("slice", no_wrap=True)
+    for title in ("accuracy", "95 % interval", "hinge", "bias", "calib.", "pairs", "tasks"):
+        table.add_column(title, justify="right", no_wrap=True)
     for part in slices:
         metrics = part.metrics
         table.add_row(
-            f"{part.slice} {part.level}",
+            escape(f"{part.slice} {part.level}"),
             value_text(metrics["pair_accuracy"]),
             interval_text(metrics["pair_accuracy"]),
             value_text(metrics["mean_hinge"]),
             value_text(metrics["bias"]),
             value_text(metrics["calibration_error"]),
             f"{part.pairs:,}",
-            f"{part.scores:,}",
             f"{part.score_tasks:,}",
         )
     return table
@@ -117,14 +118,16 @@ def _gates(audit: Audit, console: Console) -> None:
     console.print("\nGates: " + ", ".join(f"[{COLOURS[s]}]{n} {s}[/{COLOURS[s]}]" for s, n in counts.items() if n))
     for gate in audit.gates:
         if gate.status in ("warn", "fail"):
-            console.print(f"  [{COLOURS[gate.status]}]{gate.status}[/{COLOURS[gate.status]}] {gate.text}")
+            console.print(f"  [{COLOURS[gate.status]}]{gate.status}[/{COLOURS[gate.status]}] {escape(gate.text)}")
 
 
 def _identity(audit: Audit, console: Console) -> None:
     identity = audit.identity
     agents = ", ".join(f"{agent.role} {agent.name} v{agent.version}" for agent in identity.agents) or "no scored nodes"
     seals = ", ".join(f"{name} {sha[:12]}" for name, sha in identity.seals.items()) or "none"
-    console.print(f"\n[dim]Measured for {agents}. Seals: {seals}. Unsealed shards: {identity.unsealed_shards}.[/dim]")
+    console.print(
+        f"\n[dim]Measured for {escape(agents)}. Seals: {seals}. Unsealed shards: {identity.unsealed_shards}.[/dim]"
+    )
     console.print(
         f"[dim]Intervals: {audit.reps} Poisson bootstrap replicates over tasks, seed {audit.seed};"
         f" margin {number(audit.margin)}.[/dim]",

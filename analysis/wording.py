@@ -5,6 +5,7 @@ Invariant: pure functions of results; the terminal, the page and the notebook sa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from analysis.metrics import HEADLINES, METRICS
@@ -75,14 +76,17 @@ def coverage_sentence(counts: dict[str, int], shares: dict[str, float | None]) -
 
 
 def worst_slice(slices: Sequence[Slice], *, min_pairs: int = MIN_SLICE_PAIRS) -> WorstSlice:
-    """The slice with the lowest pair accuracy among those with at least `min_pairs` pairs."""
-    levels: dict[str, int] = {}
-    for part in slices:
-        levels[part.slice] = levels.get(part.slice, 0) + 1
-    enough = [part for part in slices if part.slice != "all" and levels[part.slice] > 1 and part.pairs >= min_pairs]
-    if not enough:
-        return WorstSlice(text=f"No worst slice: no depth, difficulty or epoch of several has {min_pairs} pairs yet.")
-    worst = min(enough, key=lambda part: (part.metrics["pair_accuracy"].value or 0.0, part.slice, part.level))
+    """The slice with the lowest pair accuracy, where depth, difficulty or epoch has two levels with enough pairs."""
+    enough = [part for part in slices if part.slice != "all" and part.pairs >= min_pairs]
+    levels = Counter(part.slice for part in enough)
+    compared = [(part, part.metrics["pair_accuracy"].value or 0.0) for part in enough if levels[part.slice] > 1]
+    if not compared:
+        return WorstSlice(
+            text=f"No worst slice: neither depth, difficulty nor epoch has two levels with {min_pairs} pairs each."
+        )
+    if max(value for _, value in compared) - min(value for _, value in compared) < 1e-9:
+        return WorstSlice(text=f"No worst slice: all {len(compared)} slices rank equally well.")
+    worst, _ = min(compared, key=lambda pair: (pair[1], pair[0].slice, pair[0].level))
     estimate = worst.metrics["pair_accuracy"]
     interval = interval_text(estimate)
     spread = f", 95 % interval {interval}" if interval != DASH else ""

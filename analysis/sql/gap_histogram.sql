@@ -4,7 +4,7 @@ select
     case
         when gap < -1e-9 then 'wrong order'
         when gap <= 1e-9 then 'tie'
-        when gap < $margin - 1e-9 then 'right, below the margin'
+        when gap < $margin - 1e-9 then 'right, below margin'
         else 'right, margin kept'
     end as kind,
     count(*) as n

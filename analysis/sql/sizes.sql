@@ -8,4 +8,4 @@ left join (
     select slice, level, sum(pairs) as pairs, sum(groups) as groups, count(distinct task_id) as tasks
     from pair_cells group by all
 ) p using (slice, level)
-order by slice, try_cast(level as int), level
+order by slice, try_cast(level as int), list_position(['easy', 'medium', 'hard', 'extreme'], level), level
