@@ -124,7 +124,7 @@ def _run(
     from collect.summary import phase_summary
 
     chosen = with_model(settings.policy, policy)
-    policies = open_policies(chosen)
+    policies = open_policies(chosen, roles=settings.roles())
     style = style_of(chosen.spec("act")) if settings.style == "auto" else settings.style
     store = sera_data.create(path)
     job = claim_job(store, settings, tasks=tasks, policies=policies)

@@ -227,6 +227,11 @@ class CollectConfig(Config):
             raise ValueError(msg)
         return self
 
+    def roles(self) -> tuple[Role, ...]:
+        """Roles that the phase needs: agents always, writers and scorers where a purpose gets rubrics."""
+        counts = self.groups.counts()
+        return MODEL_ROLES if any(counts[purpose] for purpose in self.rubric.purposes) else ("act",)
+
     def tree_settings(self) -> settings.TreeSettings:
         """The same as the runner takes it."""
         return settings.TreeSettings(

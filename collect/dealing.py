@@ -63,6 +63,11 @@ def lay_out(counts: Mapping[Purpose, int], *, groups_per_unit: int) -> tuple[Uni
     return tuple(UnitSlot(f"u{index:04d}", purpose, size) for index, (purpose, size) in enumerate(sizes))
 
 
+def task_set_hash(tasks: Sequence[Task]) -> str:
+    """Hash of the tasks a job may draw from, whatever their order."""
+    return sha256_json(sorted(task.task_id for task in tasks))[:16]
+
+
 def draw_tasks(tasks: Sequence[Task], n: int, *, seed: int, epoch: int) -> tuple[Task, ...]:
     """`n` different tasks by a keyed hash: another epoch or seed draws anew, the order given does not matter."""
     if n > len(tasks):

@@ -8,19 +8,25 @@ found again, not repeated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
 from pydantic import Field
 
-from collect.config import CollectConfig, GroupCount
-from collect.dealing import WorkUnit
+import sera_data
+from collect.config import CollectConfig, GroupCount, PolicyConfig
+from collect.dealing import WorkUnit, resolve_counts, task_set_hash
+from collect.interruption import Interruption
 from collect.intervals import bootstrap_mean, paired_difference, success_at, wilson
+from collect.job import Share, claim_job, run_job
+from collect.policies import open_policies, policy_hash, style_of
 from collect.policy import Identity
 from collect.services import TreeResult
-from sera_data.config import Config
+from collect.world import Task
+from sera_data.config import Config, run_id
 from sera_data.errors import UsageError
+from sera_data.plan import plan_names, read_plan
 from sera_data.store import Store
 
 GROUPS_PER_UNIT = 8
@@ -35,9 +41,79 @@ class EvalConfig(Config):
     collect: CollectConfig = Field(description="The phase that plays it.")
 
 
+@dataclass(frozen=True, slots=True)
+class EvalRequest:
+    """What to evaluate: the phase, who plays it, and all tasks it may draw."""
+
+    phase: CollectConfig
+    policy: PolicyConfig
+    tasks: Sequence[Task]
+
+    def plan(self) -> dict[str, Any]:
+        """What would be played, as plain JSON values."""
+        n_tasks = resolve_counts(self.phase.groups.counts(), n_tasks=len(self.tasks))["eval"]
+        return {
+            "policy": self.policy.spec("act"),
+            "tasks": n_tasks,
+            "trees": n_tasks * self.phase.samples,
+            "phase": self.phase.resolved(),
+        }
+
+
+def run_evaluation(
+    store: Store,
+    request: EvalRequest,
+    *,
+    protocol: str | None = None,
+    part: Share | None = None,
+    interruption: Interruption | None = None,
+    quiet: bool = False,
+) -> tuple[str, bool]:
+    """Play what is missing of an evaluation and seal it when it is complete; returns its run id and completeness."""
+    phase, act = request.phase, request.policy.spec("act")
+    policies = open_policies(request.policy, roles=phase.roles())
+    temperature = phase.sampling.act.temperature
+    identity = EvalConfig(
+        protocol=protocol or protocol_name(temperature),
+        policy_hash=policy_hash(policies),
+        task_set=task_set_hash(request.tasks),
+        collect=phase,
+    )
+    name = run_id(phase.name, identity)
+    if _finished(store, name):
+        return name, True
+    job = claim_job(store, phase, tasks=request.tasks, policies=policies, identity=identity, phase="eval")
+
+    def extra(unit: WorkUnit, results: Sequence[TreeResult]) -> dict[str, list[dict[str, Any]]]:
+        return eval_rows(
+            results, unit, protocol=identity.protocol, identity=policies["act"].identity, temperature=temperature
+        )
+
+    style = style_of(act) if phase.style == "auto" else phase.style
+    work = run_job(
+        store,
+        job,
+        policies=policies,
+        style=style,
+        part=part,
+        interruption=interruption,
+        extra_rows=extra,
+        quiet=quiet,
+    )
+    if work.complete:
+        sera_data.seal(store, job.plan.name)
+    return name, work.complete
+
+
+def _finished(store: Store, name: str) -> bool:
+    plans = (read_plan(store, plan) for plan in plan_names(store))
+    return any(p.run_id == name and p.sealed() and p.committed() == set(p.unit_ids) for p in plans)
+
+
 def eval_phase(base: CollectConfig, *, n_tasks: GroupCount, samples: int, temperature: float) -> CollectConfig:
     """A collect phase that only evaluates: no rubrics, no forks, one temperature."""
     body = base.resolved()
+    body["name"] = "eval" if base.name == CollectConfig().name else f"{base.name}-eval"
     body["groups"] = {"eval": n_tasks}
     body["samples"] = samples
     body["sampling"]["act"]["temperature"] = temperature

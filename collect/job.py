@@ -13,9 +13,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from collect.config import CollectConfig
-from collect.dealing import WorkUnit, deal, draw_tasks, lay_out, resolve_counts, share
+from collect.dealing import WorkUnit, deal, draw_tasks, lay_out, resolve_counts, share, task_set_hash
 from collect.interruption import Interruption
 from collect.playing import play_units, tree_plans
 from collect.policies import policy_hash, policy_rows
@@ -28,13 +29,12 @@ from collect.world import Task
 from collect.worlds import open_world
 from schemas.words import Role, ShardPhase
 from sera_data import claim_plan
-from sera_data.canonical import sha256_json
 from sera_data.config import Config, run_id
 from sera_data.errors import StoreError
 from sera_data.plan import Plan
 from sera_data.store import Store
 
-ExtraRows = Callable[[WorkUnit, Sequence[TreeResult]], Mapping[str, list[dict[str, object]]]]
+ExtraRows = Callable[[WorkUnit, Sequence[TreeResult]], Mapping[str, list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def claim_job(
     identity = identity or config
     counts = resolve_counts(config.groups.counts(), n_tasks=len(tasks))
     slots = lay_out(counts, groups_per_unit=config.groups_per_unit)
-    task_set = sha256_json(sorted(task.task_id for task in tasks))[:16]
+    task_set = task_set_hash(tasks)
     units = [
         {
             "unit_id": slot.unit_id,
@@ -103,7 +103,8 @@ def claim_job(
         raise StoreError(
             msg, hint=f"give the same tasks, or close it: sera data seal {store.path} {plan.name} --partial"
         )
-    drawn = draw_tasks(tasks, sum(counts.values()), seed=config.seed, epoch=plan.epoch)
+    epoch = 0 if phase == "eval" else plan.epoch  # evaluations draw the same tasks in every epoch
+    drawn = draw_tasks(tasks, sum(counts.values()), seed=config.seed, epoch=epoch)
     dealt = deal(slots, drawn, n_samples=config.samples)
     return Job(config, identity, plan.run_id, phase, plan, dealt)
 

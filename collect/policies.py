@@ -6,7 +6,7 @@ Spec: 'NAME' or 'NAME:ARGUMENT' of a registered engine, or the path of a policy 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,12 @@ def open_policy(spec: str, *, options: Mapping[str, Any] | None = None) -> Polic
     return policy
 
 
-def open_policies(config: PolicyConfig) -> dict[Role, Policy]:
+def open_policies(config: PolicyConfig, *, roles: Sequence[Role] = MODEL_ROLES) -> dict[Role, Policy]:
     """One policy per role; equal specs are opened once and shared. Options go to engines of `model`'s kind only."""
     kind = split_spec(config.model)[0]
     opened: dict[str, Policy] = {}
     chosen: dict[Role, Policy] = {}
-    for role in MODEL_ROLES:
+    for role in roles:
         spec = config.spec(role)
         if spec not in opened:
             opened[spec] = open_policy(spec, options=config.options if split_spec(spec)[0] == kind else None)
