@@ -103,6 +103,7 @@ class LearnConfig(Config):
     name: str = Field(default="learn", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="First part of the run id.")
     seed: int = Field(default=0, ge=0, description="Seed of the order of groups.")
     method: str = Field(default="sera", description="Method name, or the path of a .yaml or .sql file.")
+    credit: str | None = Field(default=None, description="Your own credit SQL file in place of the method's rules.")
     schedule: str | None = Field(
         default=None, description="Updates per stage, 'execution:16,delegation:2,rubric:2'; null: the method's."
     )

@@ -1,0 +1,144 @@
+"""`sera learn`: one learn phase from a sealed epoch; the same command finishes it after a kill.
+
+Invariant: runs alone, under torchrun and under the deepspeed launcher; only the first rank prints and writes rows.
+
+Run: ``sera learn --store runs/store --method sera --from POLICY --out runs/learn``, or
+``torchrun --nproc_per_node 8 -m sera_data learn ...``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from learn.config import LearnConfig
+    from learn.method import Method
+    from learn.record import Result
+
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+
+
+@app.command()
+def learn(
+    *,
+    store: Annotated[Path, typer.Option(help="Directory that holds store.json.")],
+    start: Annotated[str, typer.Option("--from", help="Policy to start from: a policy directory, or pocket.")],
+    out: Annotated[Path, typer.Option(help="Directory of the run: checkpoints/ and policies/.")],
+    config: Annotated[Path | None, typer.Option(help="YAML file of the phase; defaults without one.")] = None,
+    method: Annotated[str | None, typer.Option(help="sera, rao, a control, or a .yaml or .sql file.")] = None,
+    credit: Annotated[Path | None, typer.Option(help="Your own credit SQL file in place of the method's.")] = None,
+    epoch: Annotated[int | None, typer.Option(help="Epoch to learn from; the newest sealed one by default.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override of a setting, a.b=value; may be repeated.")
+    ] = None,
+    log: Annotated[str, typer.Option(help="Also show rows in: tensorboard,wandb,trackio. Off by default.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show config and batches; train nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    local_rank: Annotated[int | None, typer.Option("--local_rank", "--local-rank", hidden=True)] = None,
+) -> None:
+    """Train the policy on a sealed epoch, stage by stage, and write the next policy directory.
+
+    Killed at any moment, the same command continues. On GPUs: torchrun --nproc_per_node 8 -m sera_data learn ...
+
+    Example: sera learn --store runs/store --method sera --from pocket --out runs/learn --set optimizer.lr=1e-4
+    """
+    from learn.sinks import parse_sinks
+
+    if local_rank is not None:
+        os.environ.setdefault("LOCAL_RANK", str(local_rank))
+    settings = _settings(config, method, credit, overrides or [])
+    sinks = parse_sinks(log)
+    chosen = _method(settings)
+    policy = policy_directory(start)
+    if dry_run:
+        _show(store, settings, chosen, policy, epoch, as_json=as_json)
+        return
+    result, first, seconds = _run(store, settings, chosen, policy, out, epoch, sinks)
+    if first:
+        _print(result, seconds, as_json=as_json)
+    from learn.record import require_fruitful
+
+    require_fruitful(result)
+
+
+def policy_directory(spec: str) -> Path:
+    """The directory of a policy spec: a path, or 'pocket'."""
+    if spec == "pocket":
+        from collect.transformers_policy import POCKET
+
+        return POCKET
+    return Path(spec.removeprefix("transformers:"))
+
+
+def _settings(path: Path | None, method: str | None, credit: Path | None, overrides: list[str]) -> LearnConfig:
+    from learn.config import LearnConfig
+    from sera_data.config import load_config
+
+    extra = [f"method={json.dumps(method)}"] if method else []
+    extra += [f"credit={json.dumps(str(credit))}"] if credit else []
+    return load_config(LearnConfig, path, [*overrides, *extra])
+
+
+def _method(settings: LearnConfig) -> Method:
+    from learn.method import open_method
+
+    method = open_method(settings.method)
+    return method.with_credit(Path(settings.credit)) if settings.credit else method
+
+
+def _run(
+    store: Path, settings: LearnConfig, method: Method, policy: Path, out: Path, epoch: int | None, names: list[str]
+) -> tuple[Result, bool, float]:
+    import sera_data
+    from learn.learn_progress import LearnProgress
+    from learn.phase import learn_phase, open_phase
+    from learn.ranks import join, leave
+    from learn.sinks import open_sinks
+
+    started = time.monotonic()
+    phase = open_phase(sera_data.open(store), config=settings, method=method, policy=policy, out=out, epoch=epoch)
+    ranks = join(threads=settings.engine.threads)
+    sinks = open_sinks(names, directory=out, run_id=phase.run_id) if ranks.first else []
+    try:
+        with LearnProgress(settings.updates_per_collect, epoch=phase.epoch, quiet=not ranks.first) as progress:
+
+            def show(row: dict[str, Any]) -> None:
+                progress.update_done(row)
+                for sink in sinks:
+                    sink.add(row)
+
+            result = learn_phase(phase, ranks=ranks, on_row=show)
+    finally:
+        for sink in sinks:
+            sink.close()
+        leave()
+    return result, ranks.first, time.monotonic() - started
+
+
+def _show(
+    store: Path, settings: LearnConfig, method: Method, policy: Path, epoch: int | None, *, as_json: bool
+) -> None:
+    from learn.rehearsal import rehearse
+
+    body = rehearse(store, settings, method, policy, epoch)
+    if as_json:
+        typer.echo(json.dumps(body))
+        return
+    import yaml
+
+    typer.echo(yaml.safe_dump(body, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _print(result: Result, seconds: float, *, as_json: bool) -> None:
+    from learn.learn_progress import print_result, summary
+
+    if as_json:
+        typer.echo(json.dumps(summary(result, seconds)))
+    else:
+        print_result(result, seconds)

@@ -1,0 +1,110 @@
+"""What a learn phase shows: one bar of updates on stderr while it runs, one table when it is done.
+
+Invariant: it only watches; nothing that is stored depends on it. On a terminal it is a bar, elsewhere one line per
+update.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from learn.record import Result
+
+LOW_ESS = 0.5
+
+
+class LearnProgress:
+    """Counts the updates of a phase and shows them."""
+
+    def __init__(self, total: int, *, epoch: int, quiet: bool = False) -> None:
+        self.epoch, self.quiet = epoch, quiet
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("updates  {task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=quiet or not self._console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task(f"learn e{epoch:06d}", total=total, note="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def update_done(self, row: Mapping[str, Any]) -> None:
+        """Count one row."""
+        note = describe(row)
+        self._bar.update(self._task, advance=1, note=note)
+        if self.quiet:
+            return
+        if not self._console.is_terminal:
+            self._console.print(f"learn e{self.epoch:06d}: {note}", highlight=False, soft_wrap=True)
+        if row["ess"] is not None and row["ess"] < LOW_ESS:
+            advice = "the data are far from these weights: fewer updates per collect, or loss.ratio_max: 2"
+            text = f"warning: effective sample size {row['ess']:.2f} at version {row['version_in']}; {advice}"
+            self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """One row in words."""
+    head = f"v{row['version_in']} {row['stage']}"
+    if row["skip_reason"]:
+        return f"{head} skipped: {row['skip_reason']}"
+    speed = row["n_tokens"] / max(row["timings"]["total_s"], 1e-9)
+    return (
+        f"{head}  loss {row['loss']:+.4f}  norm {row['grad_norm']:.3f}  entropy {row['entropy']:.3f}"
+        f"  ratio {row['ratio_mean']:.3f}  {row['n_datums']} sequences  {speed:,.0f} tokens/s"
+    )
+
+
+def summary(result: Result, seconds: float) -> dict[str, Any]:
+    """The result as plain JSON values."""
+    real = [row for row in result.rows if row["skip_reason"] is None]
+    return {
+        "run_id": result.run_id,
+        "epoch": result.epoch,
+        "plan": result.plan,
+        "version": result.version,
+        "policy": str(result.policy),
+        "updates": dict(Counter(row["stage"] for row in real)),
+        "skips": [row["skip_reason"] for row in result.rows if row["skip_reason"]],
+        "tokens": sum(row["n_tokens"] for row in real),
+        "trained_tokens": sum(row["n_trained_tokens"] for row in real),
+        "fruitless_in_a_row": result.fruitless,
+        "repeated": result.repeated,
+        "seconds": round(seconds, 3),
+    }
+
+
+def print_result(result: Result, seconds: float) -> None:
+    """The rows as a table, and where the policy is."""
+    console = Console()
+    columns = ("loss", "grad_norm", "entropy", "ratio_mean", "ratio_max", "clip_share", "ess", "kl")
+    table = Table("version", "stage", "groups", "sequences", "tokens", *columns, title=f"learn phase {result.plan}")
+    for row in result.rows:
+        cells = [f"{row[name]:.4g}" if row[name] is not None else "" for name in columns]
+        counts = [str(len(row["group_ids"])), str(row["n_datums"]), str(row["n_tokens"])]
+        table.add_row(str(row["version_in"]), row["stage"], *counts, *cells)
+    console.print(table)
+    for row in result.rows:
+        if row["skip_reason"]:
+            console.print(f"skipped at version {row['version_in']}: {row['skip_reason']}", highlight=False)
+    again = "finished before; " if result.repeated else ""
+    console.print(f"{again}policy of version {result.version}: {result.policy}  ({seconds:.1f} s)", highlight=False)

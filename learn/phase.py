@@ -1,0 +1,224 @@
+"""One learn phase: snapshot -> credit -> batches -> updates by the schedule -> export -> `updates` rows, sealed.
+
+Invariant: the phase reads only what its snapshot names, never memory of the collectors. Killed at any moment and
+started again by the same command it ends with the same weights and rows: the plan, the snapshot, the checkpoints, the
+policy directory and the shard are each found where they were left. A stage without a usable group is recorded with its
+reason and ends the phase; the clock, which is the policy version, does not move.
+
+Run: ``sera learn --store runs/store --method sera --from POLICY --out runs/learn``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+import sera_data
+from collect.policy_directory import read_policy_directory
+from learn.checkpoint import State, save
+from learn.config import LearnConfig
+from learn.engine import Engine
+from learn.epochs import choose_epoch
+from learn.export import export_policy, policy_path
+from learn.feed import Feed, Meal, rules_sha256
+from learn.method import Method
+from learn.objective import Objective
+from learn.packing import plan_packs
+from learn.ranks import Ranks
+from learn.record import (
+    UNIT,
+    Phase,
+    Result,
+    additions,
+    commit_updates,
+    finished_plan,
+    fruitless,
+    identity,
+    read_result,
+)
+from learn.resume import resume
+from schemas import TABLES
+from schemas.table import FLOAT64
+from sera_data.plan import Plan
+from sera_data.snapshot import Snapshot, read_snapshot
+from sera_data.store import Store
+
+MEASURES = [c.name for c in TABLES["updates"].columns if c.nullable and c.type == FLOAT64]
+
+
+def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]], None] = lambda row: None) -> Result:
+    """Run or finish a phase; `on_row` sees every new `updates` row on the first rank."""
+    done = finished_plan(phase)
+    if done is not None:
+        return read_result(phase, done)
+    started = datetime.now(UTC)
+    if ranks.first:
+        plan, snapshot = _claim(phase), _snapshot(phase)
+    ranks.barrier()
+    if not ranks.first:
+        plan, snapshot = _claim(phase), _snapshot(phase)
+    connection = phase.store.connect(view="sealed", snapshot=snapshot.name)
+    try:
+        engine, state = _train(phase, connection, snapshot, ranks, on_row)
+    finally:
+        connection.close()
+    policy = _export(phase, engine, state, ranks)
+    if ranks.first:
+        commit_updates(phase, plan, state, started)
+    ranks.barrier()
+    return Result(phase.run_id, phase.epoch, state.version, policy, state.rows, plan.name, fruitless(phase))
+
+
+def open_phase(
+    store: Store, *, config: LearnConfig, method: Method, policy: Path, out: Path, epoch: int | None
+) -> Phase:
+    """Check the start policy and find the epoch: the newest sealed collect epoch unless one is named."""
+    return Phase(store, config, method, read_policy_directory(policy), out, choose_epoch(store, epoch))
+
+
+def _claim(phase: Phase) -> Plan:
+    name, config_hash, policy_hash = identity(phase)
+    return sera_data.claim_addition(
+        phase.store,
+        phase.epoch,
+        run_id=name,
+        phase="learn",
+        config_hash=config_hash,
+        policy_hash=policy_hash,
+        units=[{"unit_id": UNIT, "method": phase.method.name, "version": phase.parent.version}],
+    )
+
+
+def _snapshot(phase: Phase) -> Snapshot:
+    """The phase's snapshot: the epoch with the labels and refreshes sealed so far; as it was on a restart."""
+    name = f"{phase.run_id}-v{phase.parent.version:06d}-e{phase.epoch:06d}"
+    hashes = {
+        "config_hash": phase.config.hash(),
+        "credit_hash": rules_sha256(phase.method),
+        "policy_hash": phase.parent.sha256,
+        "weights_hash": phase.parent.weights_sha256,
+    }
+    if (phase.store.layout.snapshots / f"{name}.json").exists():
+        found = read_snapshot(phase.store, name)
+        if found.hashes == hashes:
+            return found
+    later = [p.name for p in additions(phase) if p.phase in ("label", "refresh") and p.sealed()]
+    return sera_data.take_snapshot(phase.store, name, directories=[f"e{phase.epoch:06d}", *later], **hashes)
+
+
+def _train(
+    phase: Phase,
+    connection: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
+    ranks: Ranks,
+    on_row: Callable[[dict[str, Any]], None],
+) -> tuple[Engine, State]:
+    feed = Feed(
+        connection,
+        config=phase.config,
+        method=phase.method,
+        epoch=phase.epoch,
+        start=phase.parent.version,
+        tokenizer_sha256=phase.parent.tokenizer_sha256,
+    )
+    ranks.require_same(feed.credit.sha256, what="the credit of the snapshot")
+    engine, state = resume(
+        phase.parent,
+        out=phase.out,
+        config=phase.config,
+        ranks=ranks,
+        start=State(
+            run_id=phase.run_id,
+            epoch=phase.epoch,
+            version=phase.parent.version,
+            cursor=0,
+            finished=False,
+            policy_sha256=phase.parent.sha256,
+            tokenizer_sha256=phase.parent.tokenizer_sha256,
+            snapshot_sha256=snapshot.sha256,
+        ),
+    )
+    config = phase.config
+    root = phase.out / "checkpoints"
+    while not state.finished:
+        state, row = _one_update(engine, feed, config, state, snapshot)
+        if ranks.first:
+            on_row(row)
+        if state.finished or state.cursor % config.engine.checkpoint_every == 0:
+            save(root, engine, state, keep=config.engine.keep_checkpoints)
+    return engine, state
+
+
+def _one_update(
+    engine: Engine, feed: Feed, config: LearnConfig, state: State, snapshot: Snapshot
+) -> tuple[State, dict[str, Any]]:
+    started = time.perf_counter()
+    meal = feed.next(version=state.version, done=state.cursor, consumed=state.consumed)
+    plan = plan_packs(meal.datums, budget=engine.budget, world_size=engine.ranks.size)
+    loaded = time.perf_counter() - started
+    row = _row(meal, config, state) | {
+        "datum_ids": plan.datum_ids,
+        "n_datums": len(meal.datums),
+        "n_tokens": sum(len(d) for d in meal.datums),
+        "n_trained_tokens": plan.n_trained,
+        "plan_sha256": plan.sha256,
+        "snapshot_sha256": snapshot.sha256,
+    }
+    if meal.datums:
+        loss = config.loss
+        objective = Objective(loss.kind, loss.ratio_min, loss.ratio_bound(meal.stage), kl_coef=loss.kl(meal.stage))
+        engine.ranks.require_same(plan.sha256, what="the packing plan")
+        row |= engine.update(plan, objective, version=state.version, lr_scale=loss.scale(meal.stage))
+        row["version_out"] = state.version + 1
+        row["timings"] = {**row["timings"], "load_s": loaded, "total_s": time.perf_counter() - started}
+    cursor = state.cursor + 1
+    state = replace(
+        state,
+        version=row["version_out"],
+        cursor=cursor,
+        finished=meal.exhausted or cursor >= config.updates_per_collect,
+        consumed={**state.consumed, meal.stage: state.consumed.get(meal.stage, 0) + len(meal.groups)},
+        rows=[*state.rows, row],
+    )
+    return state, row
+
+
+def _row(meal: Meal, config: LearnConfig, state: State) -> dict[str, Any]:
+    return {
+        "update": state.version,
+        "attempt": sum(row["update"] == state.version for row in state.rows),
+        "stage": meal.stage,
+        "method": config.method,
+        "loss_kind": config.loss.kind,
+        "version_in": state.version,
+        "version_out": state.version,
+        "skip_reason": meal.skip_reason,
+        "group_ids": list(meal.groups),
+        "n_groups_dropped": meal.n_dropped,
+        **dict.fromkeys(MEASURES),
+        "credit_sha256": meal.credit_sha256,
+        "timings": None,
+    }
+
+
+def _export(phase: Phase, engine: Engine, state: State, ranks: Ranks) -> Path:
+    if state.version == phase.parent.version:
+        return phase.parent.path
+    weights = engine.weights()
+    if ranks.first:
+        export_policy(
+            phase.out,
+            weights=weights,
+            tied=engine.tied,
+            parent=phase.parent,
+            version=state.version,
+            run_id=phase.run_id,
+        )
+    ranks.barrier()
+    return policy_path(phase.out, state.version)
