@@ -11,9 +11,11 @@ Run: ``sera tasks build textcraft --world-seed 42 --items-per-tier 25`` prints `
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from sera_data.canonical import sha256_json
@@ -95,7 +97,7 @@ class RecipeBook:
         )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def recipe_book(seed: int, items_per_tier: int, max_tier: int = TOP_TIER) -> RecipeBook:
     """The world of a seed, built once per process; raises ValueError for sizes that cannot exist."""
     if items_per_tier < 1 or not 1 <= max_tier <= TOP_TIER:
@@ -103,7 +105,8 @@ def recipe_book(seed: int, items_per_tier: int, max_tier: int = TOP_TIER) -> Rec
         raise ValueError(msg)
     key = WorldKey(seed, items_per_tier, max_tier)
     if max_tier < TOP_TIER:
-        return _lower_part(recipe_book(seed, items_per_tier), key)
+        full = recipe_book.__wrapped__(seed, items_per_tier)  # not cached: a pool of worlds keeps its lower parts only
+        return _lower_part(full, key)
     rng = random.Random(seed)
     recipes: dict[str, Recipe] = {}
     domains = {d: _domain(rng, d, items_per_tier, recipes) for d in DOMAINS}
@@ -151,30 +154,33 @@ def _item_name(domain: str, tier: int, index: int, taken: Mapping[str, Recipe]) 
 
 def _recipe(rng: random.Random, item: str, tier: int, levels: list[list[str]]) -> Recipe:
     base_kinds, low, high = TABLE[tier]
-    pool = [(name, tier - t) for t in range(max(0, tier - 2), tier) for name in levels[t]]
+    names: list[str] = []
+    weights: list[float] = []
+    for near in range(max(0, tier - 2), tier):
+        names += levels[near]
+        weights += [1.0 / (tier - near + 1)] * len(levels[near])
     if tier >= 4:
         far = rng.randint(max(0, tier - 4), tier - 3)
-        pool.append((rng.choice(levels[far]), tier - far))
-    kinds = min(base_kinds + rng.randint(0, min(2, tier // 3)), len(pool), MAX_KINDS)
+        names.append(rng.choice(levels[far]))
+        weights.append(1.0 / (tier - far + 1))
+    kinds = min(base_kinds + rng.randint(0, min(2, tier // 3)), len(names), MAX_KINDS)
     needs: dict[str, int] = {}
-    for name in _draw(rng, pool, kinds):
+    for name in _draw(rng, names, weights, kinds):
         needs[name] = rng.randint(1, 2 if tier <= 4 else 1)
     return Recipe(item, rng.randint(low, high), needs, tier)
 
 
-def _draw(rng: random.Random, pool: list[tuple[str, int]], kinds: int) -> list[str]:
-    """Weighted draws without replacement: near tiers are likelier."""
-    left = [(name, 1.0 / (distance + 1)) for name, distance in pool]
+def _draw(rng: random.Random, names: list[str], weights: list[float], kinds: int) -> list[str]:
+    """Weighted draws without replacement; uses its lists up.
+
+    The total is the last running sum, as `sum` rounds differently since Python 3.12.
+    """
     drawn: list[str] = []
     for _ in range(kinds):
-        mark = rng.random() * sum(weight for _, weight in left)
-        total, chosen = 0.0, len(left) - 1
-        for index, (_, weight) in enumerate(left):
-            total += weight
-            if total >= mark:
-                chosen = index
-                break
-        drawn.append(left.pop(chosen)[0])
+        sums = list(accumulate(weights))
+        chosen = min(bisect_left(sums, rng.random() * sums[-1]), len(sums) - 1)
+        drawn.append(names.pop(chosen))
+        weights.pop(chosen)
     return drawn
 
 
