@@ -140,15 +140,18 @@ def build_published(params: PublishedParams) -> list[Task]:
 
 def build_pool(params: PoolParams) -> list[Task]:
     """`n` distinct tasks over a pool of worlds, tiers drawn by `tier_mix`; fewer is a prefix of more."""
-    books = [recipe_book(seed, params.items_per_tier, params.max_tier) for seed in world_seeds(params.worlds)]
+    seeds = world_seeds(params.worlds)
     mix = {tier: share for tier, share in params.tier_mix.items() if tier <= params.max_tier and share > 0}
     if not mix:
         msg = f"tier_mix names no tier from 1 to {params.max_tier}, got {params.tier_mix}"
         raise UsageError(msg)
     rng = random.Random(derive_seed("pool", params.worlds, params.items_per_tier, params.split, params.seed))
-    urns: dict[int, list[tuple[RecipeBook, str, int]]] = {}
+    names = recipe_book(seeds[0], params.items_per_tier, params.max_tier).tiers  # worlds of one size share their names
+    urns: dict[int, list[tuple[int, str, int]]] = {}
     for tier in sorted(mix):
-        urns[tier] = [(b, item, count) for b in books for item in sorted(b.tiers[tier]) for count in params.counts]
+        urns[tier] = [
+            (world, item, count) for world in seeds for item in sorted(names[tier]) for count in params.counts
+        ]
         rng.shuffle(urns[tier])
     available = sum(map(len, urns.values()))
     if params.n > available:
@@ -158,7 +161,8 @@ def build_pool(params: PoolParams) -> list[Task]:
     for _ in range(params.n):
         tiers = [tier for tier in urns if urns[tier]]
         (tier,) = rng.choices(tiers, [mix[t] for t in tiers])
-        book, item, count = urns[tier].pop()
+        world, item, count = urns[tier].pop()
+        book = recipe_book(world, params.items_per_tier, params.max_tier)
         stock = _stock(book, params.split, item, count, params)
         tasks.append(_task(book, STRICT, params.split, f"tier{tier}", {item: count}, stock, seed=params.seed))
     return tasks
