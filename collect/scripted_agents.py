@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from collect.planner import Craft, Plan
@@ -242,9 +242,7 @@ def _random_craft(belief: Belief, item: str, rng: random.Random) -> Call:
     return craft_call(Craft(item, recipe.makes * times, times, needs))
 
 
-def teacher_style(
-    rng: random.Random, *, slips: Mapping[float, float], delegate: float, base: Style | None = None
-) -> Style:
+def teacher_style(rng: random.Random, *, slips: Mapping[float, float], delegate: float) -> Style:
     """Style of one agent: a slip rate drawn by the weights, and whether it delegates its ingredients."""
     slip = rng.choices(list(slips), list(slips.values()))[0]
-    return replace(base or Style(), slip=slip, delegates="ingredients" if rng.random() < delegate else "never")
+    return Style(slip=slip, delegates="ingredients" if rng.random() < delegate else "never")

@@ -16,7 +16,7 @@ from typing import Any
 from collect.planner import plan
 from collect.recipes import RecipeBook, recipe_book
 from collect.textcraft import check_stock, check_targets
-from collect.textcraft_tasks import BANDS, RAO, WORLD, spec_of, textcraft_task
+from collect.textcraft_tasks import BANDS, RAO, spec_of, textcraft_task
 from collect.world import Task
 from sera_data.canonical import canonical_json, sha256_json
 from sera_data.errors import UsageError
@@ -144,6 +144,3 @@ def _is_object(body: Any) -> None:
     if not isinstance(body, dict):
         msg = f"a task is a JSON object, got {type(body).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - every fault of a line is a ValueError
-
-
-__all__ = ["WORLD", "import_published", "read_tasks", "write_tasks"]
