@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 ZSTD_LEVEL = 3
 
 
+@contextlib.contextmanager
+def disk_faults(action: str, *, retry: str) -> Iterator[None]:
+    """Turn an OSError into a StoreError: what did not happen, why, and that `retry` is safe."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        reason = "the disk is full" if full else str(error.strerror or error)
+        msg = f"{action}: {reason} ({error.filename or 'no file named'})"
+        raise StoreError(msg, hint=f"nothing was lost: free space or fix the cause, then {retry}") from error
+
+
 def make_staging(staging_root: Path, name: str) -> Path:
     """A new private directory `_staging/<name>.<host>.<pid>`, with a counter when a dead process left one."""
     host = "".join(c if c.isalnum() or c == "-" else "-" for c in socket.gethostname())
@@ -124,17 +136,18 @@ def publish_file(staging_root: Path, target: Path, data: bytes) -> bool:
     """Create `target` with `data`, all at once and only if it does not exist; False when it exists."""
     if target.exists():
         return False
-    work = make_staging(staging_root, target.name)
-    try:
-        write_bytes(work / target.name, data)
+    with disk_faults(f"{target} was not written", retry="try again"):
+        work = make_staging(staging_root, target.name)
         try:
-            os.link(work / target.name, target)  # fails when the name exists, unlike rename
-        except FileExistsError:
-            return False
-        sync_directory(target.parent)
-        return True
-    finally:
-        remove_tree(work)
+            write_bytes(work / target.name, data)
+            try:
+                os.link(work / target.name, target)  # fails when the name exists, unlike rename
+            except FileExistsError:
+                return False
+            sync_directory(target.parent)
+            return True
+        finally:
+            remove_tree(work)
 
 
 def remove_tree(path: Path) -> None:

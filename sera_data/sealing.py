@@ -7,7 +7,6 @@ that breaks a check of `checks/*.sql`; earlier seals count as known rows for for
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.canonical import sha256_file
 from sera_data.content import directory_hash, in_blocks, table_hashes
-from sera_data.disk import make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
+from sera_data.disk import disk_faults, make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
 from sera_data.documents import dump_document
 from sera_data.duck import ordered_batches
 from sera_data.errors import StoreError
@@ -64,12 +63,8 @@ def seal(store: Store, plan_name: str, *, partial: bool = False) -> SealResult:
             msg = f"plan {plan_name} misses {len(missing)} of {len(plan.unit_ids)} units: {', '.join(missing[:8])}"
             raise StoreError(msg, hint="collect them, or seal without them: sera data seal STORE PLAN --partial")
         shards = [plan.shard_id(unit) for unit in plan.unit_ids if unit in committed]
-        try:
+        with disk_faults(f"plan {plan_name} was not sealed", retry="seal again"):
             _publish(store, plan, shards, missing)
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            msg = f"plan {plan_name} was not sealed: {'the disk is full' if full else error} ({error.filename})"
-            raise StoreError(msg, hint="nothing was lost: free space or fix the cause, then seal again") from error
     return _result(store, plan_name, already=False)
 
 

@@ -7,7 +7,6 @@ nothing and says so. A unit outside its plan or of a sealed plan is refused.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Self
 
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.canonical import sha256_file
-from sera_data.disk import make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
+from sera_data.disk import disk_faults, make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
 from sera_data.documents import dump_document
 from sera_data.errors import RowError, StoreError
 from sera_data.layout import COMMIT
@@ -79,18 +78,17 @@ class ShardWriter:
         if self.unit_id in self.plan.committed():
             return self._already()
         self._check()
-        staging = make_staging(self.store.layout.staging, self.shard_id)
-        try:
-            files = self._write(staging)
-            with self.plan.lock("shared"):
-                if self.plan.sealed():
-                    return self._after_seal()
-                if not publish_directory(staging, self.target):
-                    return self._already()
-        except OSError as error:
-            raise _disk_fault(error, self.shard_id) from error
-        finally:
-            remove_tree(staging)  # gone already after a rename
+        with disk_faults(f"shard {self.shard_id} was not committed", retry="run the same command again"):
+            staging = make_staging(self.store.layout.staging, self.shard_id)
+            try:
+                files = self._write(staging)
+                with self.plan.lock("shared"):
+                    if self.plan.sealed():
+                        return self._after_seal()
+                    if not publish_directory(staging, self.target):
+                        return self._already()
+            finally:
+                remove_tree(staging)  # gone already after a rename
         return CommitResult(self.shard_id, {name: body["rows"] for name, body in files.items()}, False)
 
     def _check(self) -> None:
@@ -152,9 +150,3 @@ class ShardWriter:
 def _sealed(plan: Plan, unit_id: str) -> StoreError:
     msg = f"plan {plan.name} is sealed without unit {unit_id}; a sealed directory never changes"
     return StoreError(msg, hint="collect the unit's tasks in a new epoch")
-
-
-def _disk_fault(error: OSError, shard_id: str) -> StoreError:
-    what = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else str(error)
-    msg = f"shard {shard_id} was not committed: {what} ({error.filename or error.strerror})"
-    return StoreError(msg, hint="nothing was lost: free space or fix the cause, then run the same command again")

@@ -1,0 +1,61 @@
+import os
+import time
+
+import pytest
+
+import sera_data as sd
+from sera_data.errors import StoreError
+from tests.sera_data.small_store import small_store
+
+
+@pytest.fixture
+def store(tmp_path):
+    return small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+
+
+def test_sealed_shards_stay_an_hour_and_then_go(store):
+    assert sd.collect_garbage(store).shards == ()
+    listed = sd.collect_garbage(store, sealed_hours=0, dry_run=True)
+    assert (listed.shards, listed.dry_run) == (("e000000.u0000",), True)
+    assert store.shard_ids() == ["e000000.u0000"]
+    rows = store.turns.arrow()
+    seal = store.layout.epochs / "e000000" / "seal.json"
+    os.utime(seal, (time.time() - 3700,) * 2)
+    gone = sd.collect_garbage(store)
+    assert gone.shards == ("e000000.u0000",)
+    assert gone.bytes > 0
+    assert store.shard_ids() == []
+    assert sd.open(store.path).turns.arrow().equals(rows)
+    assert sd.verify(store).problems == ()
+    assert sd.collect_garbage(store, sealed_hours=0).shards == ()
+
+
+def test_open_shards_and_what_a_snapshot_names_are_never_touched(store):
+    small_store(store.path, tasks=1, samples=1, k=2, sealed=False, run_id="open-1")
+    sd.take_snapshot(store, "mine", directories=["e000000"])
+    before = sd.content_hash(store, "e000000")
+    assert sd.collect_garbage(store, sealed_hours=0, staging_hours=0).shards == ("e000000.u0000",)
+    assert store.shard_ids() == ["e000001.u0000"]
+    assert sd.content_hash(store, "e000000") == before
+    assert sd.read_snapshot(store, "mine").directories.keys() == {"e000000"}
+
+
+def test_shards_are_kept_while_their_seal_is_damaged(store):
+    path = store.layout.epochs / "e000000" / "turns.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(StoreError, match=r"turns.parquet is missing or changed, so the shards of e000000 are kept"):
+        sd.collect_garbage(store, sealed_hours=0)
+    assert store.shard_ids() == ["e000000.u0000"]
+
+
+def test_only_old_staging_goes(store):
+    for name, age in (("e000001.u0000.host.1", 90_000), ("e000001.u0001.host.2", 60)):
+        path = store.layout.staging / name
+        path.mkdir()
+        (path / "nodes.parquet").write_bytes(b"half")
+        for each in (path / "nodes.parquet", path):
+            os.utime(each, (time.time() - age,) * 2)
+    assert sd.collect_garbage(store).staging == ("e000001.u0000.host.1",)
+    assert [p.name for p in store.layout.staging.iterdir()] == ["e000001.u0001.host.2"]
+    with pytest.raises(StoreError, match="hours must be 0 or more"):
+        sd.collect_garbage(store, sealed_hours=-1)
