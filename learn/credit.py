@@ -113,13 +113,10 @@ def compute_credit(connection: duckdb.DuckDBPyConnection, method: Method) -> Cre
 
 
 def _run_rule(connection: duckdb.DuckDBPyConnection, rule: Rule) -> pa.Table:
+    statement = rule.statement()
+    params = rule.bind(set(statement.named_parameters))
     try:
-        statements = duckdb.extract_statements(rule.path.read_text(encoding="utf-8"))
-        if len(statements) != 1:
-            msg = f"credit {rule.path} must hold exactly one SELECT statement, got {len(statements)}"
-            raise ConfigError(msg)
-        params = rule.bind(set(statements[0].named_parameters))
-        table = connection.sql(statements[0].query, params=params or None).to_arrow_table()
+        table = connection.sql(statement.query, params=params or None).to_arrow_table()
     except duckdb.Error as error:
         msg = f"credit {rule.path} does not run: {' '.join(str(error).split())}"
         raise ConfigError(msg) from None

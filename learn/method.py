@@ -12,6 +12,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import duckdb
+
 from learn.schedule import DEFAULT, Schedule, parse_schedule
 from schemas.words import Stage
 from sera_data.config import Config, load_config
@@ -50,6 +52,23 @@ class Rule:
     stages: tuple[Stage, ...]
     path: Path
     params: tuple[tuple[str, float | str], ...] = ()
+
+    def param_names(self) -> set[str]:
+        """Names of the `$name` parameters in the SQL; raises ConfigError for SQL that does not parse."""
+        return set(self.statement().named_parameters)
+
+    def statement(self) -> duckdb.Statement:
+        """The one statement of the file; raises ConfigError for none, several or a syntax error."""
+        try:
+            statements = duckdb.extract_statements(self.path.read_text(encoding="utf-8"))
+        except duckdb.Error as error:
+            msg = f"credit {self.path} does not run: {' '.join(str(error).split())}"
+            raise ConfigError(msg) from None
+        kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
+        if kinds != ["SELECT"]:
+            msg = f"credit {self.path} must hold exactly one SELECT statement, got {', '.join(kinds) or 'none'}"
+            raise ConfigError(msg)
+        return statements[0]
 
     def bind(self, names: set[str]) -> dict[str, float | str]:
         """Values of the parameters that the SQL names; raises ConfigError for one without a value."""

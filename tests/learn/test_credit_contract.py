@@ -89,7 +89,9 @@ def test_overlapping_spans_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text, fault", [
-    ("select 1; select 2", "exactly one SELECT statement, got 2"), ("select from", "does not run"),
+    ("select 1; select 2", "exactly one SELECT statement, got SELECT, SELECT"),
+    ("drop table turns", "exactly one SELECT statement, got DROP"),
+    ("-- nothing", "got none"), ("select from", "does not run"),
     ("select * from no_such_table", "no_such_table"), ("select $margin, $mine", "needs a value for $mine"),
 ])  # fmt: skip
 def test_sql_that_does_not_run_is_a_usage_error(tmp_path, text, fault):

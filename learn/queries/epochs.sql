@@ -1,0 +1,2 @@
+-- Epochs that have nodes.
+select distinct epoch from nodes order by epoch
