@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -54,7 +54,7 @@ def credit(
     _check_output(rows)
     chosen = _method(method, credit_file, params or [])
     opened = sd.open(store)
-    view = "sealed" if sealed else "live"
+    view: Literal["live", "sealed"] = "sealed" if sealed else "live"
     if epochs:
         _check_epochs(opened.connect(view=view), epochs)
     connection = opened.connect(view=view, epochs=epochs or None)
