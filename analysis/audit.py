@@ -17,6 +17,7 @@ from analysis.identity import identify
 from analysis.metrics import HEADLINES
 from analysis.query import rows
 from analysis.results import Audit, Epoch
+from sera_data.errors import UsageError
 
 if TYPE_CHECKING:
     from sera_data.store import Store, View
@@ -37,6 +38,7 @@ def run_audit(
     import sera_data as sd
 
     opened = sd.open(store) if isinstance(store, str | Path) else store
+    _require_epochs(opened, epochs)
     con = opened.connect(view=view, snapshot=snapshot, epochs=epochs)
     try:
         measure.prepare(con, reps=reps, seed=seed, margin=margin)
@@ -75,6 +77,17 @@ def run_audit(
 def epoch_summary(store: Store | str | Path, *, reps: int = 0) -> list[Epoch]:
     """The learning table of a store, without intervals unless `reps` is given."""
     return run_audit(store, reps=reps).epochs
+
+
+def _require_epochs(store: Store, epochs: Sequence[int] | None) -> None:
+    if epochs is None:
+        return
+    known = sorted({row[0] for row in store.sql("select distinct epoch from runs").fetchall()})
+    missing = sorted(set(epochs) - set(known))
+    if missing:
+        there = f"it has {', '.join(map(str, known))}" if known else "it has none yet"
+        msg = f"store {store.path} has no epoch {', '.join(map(str, missing))}; {there}"
+        raise UsageError(msg)
 
 
 def _tables() -> Sequence[Any]:

@@ -238,13 +238,13 @@ def _colour(field: str, colours: dict[str, str], *, columns: int = 4) -> Any:
 def _styled(chart: Any) -> Any:
     axis = {
         "labelColor": MUTED, "titleColor": MUTED, "gridColor": GRID, "domainColor": GREY, "tickColor": GREY,
-        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8,
+        "labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal", "titlePadding": 8,
     }  # fmt: skip
     return (
         chart.configure(background="transparent", font="sans-serif", padding=4)
         .configure_axis(**axis)
         .configure_view(stroke=None)
-        .configure_legend(labelColor=INK, labelFontSize=12, symbolType="square", rowPadding=4)
+        .configure_legend(labelColor=INK, labelFontSize=13, symbolType="square", rowPadding=4)
         .configure_title(color=INK, fontSize=12, fontWeight="normal", anchor="start")
     )
 

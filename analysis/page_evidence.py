@@ -10,7 +10,7 @@ from html import escape
 
 from analysis.markup import section, table
 from analysis.results import Audit
-from analysis.wording import count, share
+from analysis.wording import agents_text, count, share
 
 DELEGATIONS = (
     ("delegations", "Delegations"),
@@ -86,14 +86,13 @@ def _tag(status: str, text: str) -> str:
 def identity(audit: Audit) -> str:
     """The footer: what the numbers were measured for."""
     known = audit.identity
-    agents = [f"{a.role} {a.name} version {a.version} ({_work(a.role, a.n)})" for a in known.agents]
     code = sorted({str(p["code_version"]) for p in known.policies})
     styles = sorted({str(p["style"]) for p in known.policies if p["style"]})
     parts = {
         "Store": escape(known.path),
         "Format": f"{known.format_version}, schema {known.schema_version}",
         "Snapshot": known.snapshot and f"{escape(known.snapshot)} <code>{known.snapshot_sha256}</code>",
-        "Writers, scorers": "<br>".join(map(escape, agents)) or "none yet",
+        "Writers, scorers": "<br>".join(map(escape, agents_text(known.agents))) or "none yet",
         "Policies": "<br>".join(sorted({_policy(p) for p in known.policies})) or "none recorded",
         "Prompt style": escape(", ".join(styles)),
         "Rubric texts": f"{audit.coverage['rubrics_distinct']:,} distinct of {audit.coverage['rubrics_valid']:,} valid",
@@ -104,10 +103,6 @@ def identity(audit: Audit) -> str:
     items = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in parts.items() if text)
     words = "A calibration result holds for this writer, this scorer and this data, and for nothing else."
     return "<footer>" + section("Measured for", [words], f'<div class="card"><dl>{items}</dl></div>') + "</footer>"
-
-
-def _work(role: str, n: int) -> str:
-    return count(n, "rubric" if role == "writer" else "score")
 
 
 def _policy(policy: dict[str, object]) -> str:

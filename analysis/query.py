@@ -10,6 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from sera_data.errors import StoreError
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -24,6 +26,12 @@ def statement(name: str) -> str:
 
 def rows(con: duckdb.DuckDBPyConnection, name: str, /, **parameters: Any) -> list[dict[str, Any]]:
     """Run one file and return its rows as dicts; [] for a statement that makes a table."""
-    cursor = con.execute(statement(name), parameters or None)
+    import duckdb
+
+    try:
+        cursor = con.execute(statement(name), parameters or None)
+    except duckdb.IOException as error:
+        msg = f"reading the store failed in {name}.sql: {' '.join(str(error).split())}"
+        raise StoreError(msg, hint="sera data verify STORE names every damaged file") from error
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -15,6 +15,7 @@ from analysis.results import Audit, Slice
 from analysis.wording import (
     DASH,
     UNITS,
+    agents_text,
     basis_text,
     count,
     coverage_sentence,
@@ -123,7 +124,7 @@ def _gates(audit: Audit, console: Console) -> None:
 
 def _identity(audit: Audit, console: Console) -> None:
     identity = audit.identity
-    agents = ", ".join(f"{agent.role} {agent.name} v{agent.version}" for agent in identity.agents) or "no scored nodes"
+    agents = ", ".join(agents_text(identity.agents)) or "no scored nodes"
     seals = ", ".join(f"{name} {sha[:12]}" for name, sha in identity.seals.items()) or "none"
     console.print(
         f"\n[dim]Measured for {escape(agents)}. Seals: {seals}. Unsealed shards: {identity.unsealed_shards}.[/dim]"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analysis.metrics import HEADLINES, METRICS
-from analysis.results import Estimate, Slice, WorstSlice
+from analysis.results import Agent, Estimate, Slice, WorstSlice
 
 DASH = "–"
 UNITS = {"pairs": "pair", "groups": "mixed delegation", "scores": "scored node"}
@@ -62,6 +62,18 @@ def sentence(estimate: Estimate) -> str:
     spread = f", 95 % interval {interval}" if interval != DASH else ""
     note = f" ({estimate.note})" if estimate.note else ""
     return f"{title} {value_text(estimate)}{spread}, from {basis_text(estimate)}{note}."
+
+
+def agents_text(agents: Sequence[Agent]) -> list[str]:
+    """'writer pocket version 0, 4 (72 rubrics)', one per role and name."""
+    merged: dict[tuple[str, str], list[Agent]] = {}
+    for agent in agents:
+        merged.setdefault((agent.role, agent.name), []).append(agent)
+    return [
+        f"{role} {name} version {', '.join(str(a.version) for a in parts)}"
+        f" ({count(sum(a.n for a in parts), 'rubric' if role == 'writer' else 'score')})"
+        for (role, name), parts in merged.items()
+    ]
 
 
 def coverage_sentence(counts: dict[str, int], shares: dict[str, float | None]) -> str:

@@ -13,7 +13,7 @@ select
 from rubrics r join first_start f using (delegation_id) where r.phase = 'collect'
 union all
 select
-    'score_not_a_number', 'valid scores that are missing, NaN or infinite',
+    'score_not_a_number', 'valid scores that are missing or not finite',
     count(*) filter (final_score is null or not isfinite(final_score)), count(*)
 from scores where valid
 union all

@@ -1,0 +1,269 @@
+"""The audit of real stores: numbers of the small store, degenerate stores, page, gates, command."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import sera_data as sd
+from analysis.audit import epoch_summary, run_audit
+from analysis.gates import GateFile, enforce, load_gates
+from analysis.page import page
+from sera_data.cli import main
+from sera_data.errors import ConfigError, GateFailed, UsageError
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "sera_data"))
+import small_store as small
+from noisy_store import noisy_store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Two noisy epochs with updates."""
+    return noisy_store(tmp_path_factory.mktemp("noisy") / "store", epochs=2, tasks=6, samples=2)
+
+
+@pytest.fixture(scope="module")
+def audit(store):
+    return run_audit(store, reps=100)
+
+
+def test_counts_of_the_store(audit):
+    """6 tasks x 2 samples x 2 epochs = 24 trees, each with 3 delegations (1 forked in 8) and 10 scored children."""
+    counts = audit.coverage
+    assert (counts["trees"], counts["tasks"], counts["delegations"], counts["forked"]) == (24, 6, 72, 24)
+    assert counts["complete"] == 24
+    assert counts["child_nodes"] == counts["child_nodes_audited"] == counts["audited_scores"] == 240
+    assert counts["mixed"] + counts["all_succeeded"] + counts["all_failed"] == 24
+    assert counts["mixed"] == counts["mixed_scored"] == audit.headline["group_hinge"].n
+    assert audit.shares["scores_valid"] == 1
+    assert audit.rows["nodes"] == 24 * 11
+    assert audit.bytes["turns"] > 0
+
+
+def test_a_sound_store_has_no_faults(audit):
+    assert {check.check: check.found for check in audit.integrity} == {
+        "rubric_after_child": 0, "score_not_a_number": 0, "score_out_of_range": 0, "duplicate_score": 0,
+        "foreign_rubric": 0, "not_one_committed": 0, "two_snapshots": 0,
+    }  # fmt: skip
+    assert all(check.looked_at > 0 for check in audit.integrity)
+
+
+def test_epochs_show_progress_and_updates_per_stage(audit, store):
+    assert [epoch.epoch for epoch in audit.epochs] == [0, 1]
+    first = audit.epochs[0]
+    roots = store.sql("select avg(success) from trees where epoch = 0").fetchall()[0][0]
+    assert first.success == pytest.approx(roots)
+    assert (first.trees, first.forked) == (12, 12)
+    assert first.mixed_share == pytest.approx(first.mixed / 12)
+    assert first.updates["execution"].updates == 2
+    assert (first.updates["rubric"].updates, first.updates["rubric"].skipped) == (1, 1)
+    assert first.updates["rubric"].skip_reasons == "no mixed group"
+    by_epoch = {part.level: part for part in audit.slices if part.slice == "epoch"}
+    assert first.pair_accuracy.value == by_epoch["0"].metrics["pair_accuracy"].value
+    assert [e.epoch for e in epoch_summary(store)] == [0, 1]
+
+
+def test_one_epoch_is_its_slice(audit, store):
+    one = run_audit(store, epochs=[1], reps=0)
+    part = next(part for part in audit.slices if (part.slice, part.level) == ("epoch", "1"))
+    for name, estimate in part.metrics.items():
+        assert one.headline[name].value == pytest.approx(estimate.value), name
+    with pytest.raises(UsageError, match="no epoch 9; it has 0, 1"):
+        run_audit(store, epochs=[9])
+
+
+def test_identity_names_seals_and_agents(audit, store):
+    verified = store.path / "epochs"
+    assert set(audit.identity.seals) == {path.name for path in verified.iterdir()}
+    assert all(re.fullmatch("[0-9a-f]{64}", sha) for sha in audit.identity.seals.values())
+    assert {(a.role, a.version) for a in audit.identity.agents} == {
+        ("writer", 0), ("writer", 4), ("scorer", 0), ("scorer", 4)
+    }  # fmt: skip
+    assert audit.identity.unsealed_shards == 0
+
+
+def test_audit_is_the_same_twice_and_changes_nothing(audit, store):
+    before = {path: path.stat().st_mtime_ns for path in store.path.rglob("*")}
+    assert run_audit(store, reps=100) == audit
+    assert {path: path.stat().st_mtime_ns for path in store.path.rglob("*")} == before
+
+
+def test_small_store_ranks_every_pair_right(tmp_path):
+    """Successes score 0.75, failures 0.25, branch 5 always 0.5: every pair is right, by at least 0.25."""
+    result = run_audit(small.small_store(tmp_path / "store", tasks=2), reps=0)
+    head = result.headline
+    assert (head["pair_accuracy"].value, head["mean_hinge"].value, head["tie_rate"].value) == (1, 0, 0)
+    assert head["pair_accuracy"].n == 4 * 16
+    assert head["bias"].value == pytest.approx(0)
+
+
+def _changed(path, change):
+    """A store of one unit whose rows went through `change`, not sealed."""
+    store = sd.create(path)
+    plan = sd.claim_plan(
+        store, run_id=small.RUN, phase="collect", policy_hash="b" * 64, config_hash="c" * 64,
+        units=[{"unit_id": "u0000", "purpose": "execution"}],
+    )  # fmt: skip
+    rows = small.unit_rows(small.task_id(0))
+    change(rows)
+    small.write_unit(store, plan, "u0000", rows)
+    return store
+
+
+def _all_fail(rows):
+    for label in rows["labels"]:
+        label["value"] = 0.0
+
+
+def _no_scores(rows):
+    rows["scores"].clear()
+
+
+def _no_labels(rows):
+    rows["labels"].clear()
+
+
+def _invalid(rows):
+    for score in rows["scores"]:
+        score.update(valid=False, final_score=None, success=None, error="not JSON")
+    for rubric in rows["rubrics"]:
+        rubric.update(valid=False, error="not JSON", items=[], rubric_sha256=None)
+
+
+DEGENERATE = {"all fail": _all_fail, "no scores": _no_scores, "no labels": _no_labels, "invalid": _invalid}
+
+
+@pytest.mark.parametrize("change", DEGENERATE.values(), ids=DEGENERATE)
+def test_one_sided_stores_are_reported_sensibly(tmp_path, change):
+    result = run_audit(_changed(tmp_path / "store", change), reps=20)
+    accuracy = result.headline["pair_accuracy"]
+    assert accuracy.value is None
+    assert accuracy.note.endswith("pair accuracy is not defined")
+    assert "not defined" in result.summary[0]
+    assert all(gate.status == "too few" for gate in result.gates if gate.metric == "pair_accuracy")
+    text = page(result)
+    assert "pair accuracy is not defined" in text
+    assert "None" not in text
+    assert "nan" not in re.sub("<style>.*?</style>", "", text, flags=re.DOTALL).lower().split()
+
+
+def test_empty_store(tmp_path, capsys):
+    sd.create(tmp_path / "store")
+    assert main(["audit", str(tmp_path / "store")]) == 0
+    out = capsys.readouterr().out
+    assert "not defined" in out
+    assert (tmp_path / "store-audit.html").exists()
+
+
+def test_page_loads_nothing_and_shows_every_chart(audit):
+    text = page(audit)
+    assert "http" not in text
+    assert not re.search(r"<(script|link|img|iframe|object|embed)\b|@import|url\((?!#)", text)
+    assert text.count("<svg") == 8
+    for name in ("gaps", "slices", "reliability", "scores", "epochs-success", "epochs-accuracy", "epochs-hinge"):
+        assert f'id="{name}"' in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert 'name="viewport"' in text
+    assert audit.worst_slice.text in text
+    assert next(iter(audit.identity.seals.values())) in text
+    assert page(audit) == text
+
+
+def test_page_escapes_what_comes_from_the_store(audit):
+    planted = audit.identity.model_copy(update={"path": "/tmp/<script>alert(1)</script>"})
+    assert "<script" not in page(audit.model_copy(update={"identity": planted}))
+
+
+def test_command_prints_json_only(store, tmp_path, capsys):
+    target = tmp_path / "deep" / "page.html"
+    assert main(["audit", str(store.path), "--json", "--reps", "20", "--html", str(target)]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["format"] == 1
+    assert body["html"] == str(target)
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [epoch["epoch"] for epoch in body["epochs"]] == [0, 1]
+    assert {"success", "mixed_share", "pair_accuracy", "mean_hinge", "updates"} <= set(body["epochs"][0])
+
+
+def test_report_leads_with_the_headlines(store, capsys):
+    assert main(["audit", str(store.path), "--reps", "50", "--html", str(store.path.parent / "page.html")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    order = ["Pair accuracy", "Mean hinge", "Calibration error", "delegations forked", "slice", "Metrics"]
+    places = [next(i for i, line in enumerate(lines) if word in line) for word in order]
+    assert places == sorted(places)
+    assert "Page: " in lines[-1]
+
+
+def _gates(path, *lines):
+    path.write_text("gates:\n" + "".join(f"  - {line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_a_failing_gate_ends_with_exit_code_3(store, tmp_path, capsys):
+    bad = _gates(tmp_path / "bad.yaml", "{metric: pair_accuracy, side: below, min_n: 5, warn: 1.0, fail: 0.999}")
+    command = ["audit", str(store.path), "--json", "--reps", "0", "--gates"]
+    assert main([*command, str(bad)]) == 3
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["gates"][0]["status"] == "fail"
+    assert "pair_accuracy is" in captured.err
+    assert captured.err.count("\n") == 1
+    good = _gates(tmp_path / "good.yaml", "{metric: pair_accuracy, side: below, min_n: 5, warn: 0.1}")
+    assert main([*command, str(good)]) == 0
+
+
+def test_gates_with_too_few_observations_do_not_fail(store):
+    rules = GateFile.model_validate(
+        {"gates": [{"metric": "pair_accuracy", "side": "below", "min_n": 10**6, "fail": 1.0}]}
+    )
+    gates = run_audit(store, reps=0, gates=rules).gates
+    assert [gate.status for gate in gates] == ["too few"]
+    enforce(gates)
+
+
+def test_gate_sides_and_levels(store):
+    rules = GateFile.model_validate(
+        {
+            "gates": [
+                {"metric": "pair_accuracy", "slice": "epoch", "level": "*", "side": "below", "warn": 1.0},
+                {"metric": "bias", "side": "away", "fail": 0.0},
+                {"metric": "coverage.scores_valid", "side": "above", "fail": 0.5},
+                {"metric": "integrity.duplicate_score", "side": "above", "fail": 0},
+                {"metric": "brier", "slice": "depth", "level": "7", "side": "above", "fail": 0},
+            ]
+        }
+    )
+    gates = run_audit(store, reps=0, gates=rules).gates
+    assert [gate.status for gate in gates] == ["warn", "warn", "fail", "fail", "pass", "too few"]
+    with pytest.raises(GateFailed, match="2 of 6 gates failed"):
+        enforce(gates)
+
+
+def test_unknown_gate_metrics_and_keys_are_refused(store, tmp_path):
+    with pytest.raises(ConfigError, match="unknown gate metric 'pair_acuracy'; allowed: pair_accuracy"):
+        run_audit(store, reps=0, gates=load_gates(_gates(tmp_path / "a.yaml", "{metric: pair_acuracy, side: below}")))
+    with pytest.raises(ConfigError, match="unknown key"):
+        load_gates(_gates(tmp_path / "b.yaml", "{metric: bias, side: away, minimum: 3}"))
+
+
+def test_integrity_finds_planted_faults(tmp_path):
+    def plant(rows):
+        rows["scores"][0]["final_score"] = 1.5
+        rows["rubrics"][0]["order_stamp"] = 10**6
+        next(row for row in rows["branches"] if row["branch"] == 1)["committed"] = True
+
+    found = {c.check: c.found for c in run_audit(_changed(tmp_path / "store", plant), reps=0).integrity}
+    assert found["score_out_of_range"] == 1
+    assert found["rubric_after_child"] == 1
+    assert found["not_one_committed"] == 1
+
+
+def test_missing_store_is_one_line(tmp_path, capsys):
+    assert main(["audit", str(tmp_path / "none")]) == 1
+    assert "does not exist" in capsys.readouterr().err
