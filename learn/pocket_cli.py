@@ -1,0 +1,147 @@
+"""`sera pocket`: rebuild the shipped policy from scripted trajectories, or check its required figures.
+
+Invariant: `check` measures on worlds that training never saw and exits 3 when a figure is missed.
+
+Run: ``sera pocket check``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sera_data.errors import GateFailed, UsageError
+
+if TYPE_CHECKING:
+    from learn.pocket_check import Report
+    from learn.pocket_training import Progress
+
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True, help=__doc__)
+
+BUILD_BLOCKS = 20  # of 1,000 trees and about 300,000 tokens each
+
+
+@app.command()
+def build(
+    out: Annotated[Path, typer.Option(help="Policy directory to write.")],
+    minutes: Annotated[float | None, typer.Option(min=0.01, help="End training after this time.")] = None,
+    blocks: Annotated[int, typer.Option(min=1, help="Blocks of 1,000 scripted trees.")] = BUILD_BLOCKS,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights and order.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    work: Annotated[Path | None, typer.Option(help="Folder for data and checkpoints [default: OUT.work].")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Rebuild the pocket policy on CPUs from scripted trees on generated worlds; continues when interrupted.
+
+    Example: sera pocket build --out pocket --minutes 20
+    """
+    import json
+    import os
+
+    if (out / "policy.json").exists():
+        msg = f"{out} already holds a policy"
+        raise UsageError(msg, hint="name a new folder with --out")
+    folder = work or out.with_name(out.name + ".work")
+    plan = {"out": str(out), "work": str(folder), "blocks": blocks, "epochs": epochs, "minutes": minutes, "seed": seed}
+    if dry_run:
+        typer.echo(json.dumps(plan) if as_json else f"would build {out} from {blocks},000 trees; work folder {folder}")
+        return
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads that spin would take the other core
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    final = _build(out, folder, plan, threads)
+    done = {**plan, "loss": round(final.loss, 4), "tokens": final.tokens}
+    typer.echo(json.dumps(done) if as_json else f"wrote {out}; check it with: sera pocket check --policy {out}")
+
+
+@app.command()
+def check(
+    policy: Annotated[Path | None, typer.Option(help="Policy directory [default: the shipped one].")] = None,
+    tasks: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 128,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of tasks and sampling.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure every required figure on held-out worlds at temperature 1; exit 3 when one is missed.
+
+    Example: sera pocket check --json
+    """
+    import json
+
+    import torch
+
+    from collect.transformers_policy import POCKET, open_policy
+    from learn.pocket_check import check as measure
+
+    directory = policy or POCKET
+    if not (directory / "policy.json").is_file():
+        msg = f"no policy directory at {directory}"
+        raise UsageError(msg, hint="give a folder that `sera pocket build` or `sera learn` wrote")
+    torch.set_num_threads(1)
+    opened = open_policy(str(directory), options={"slots": 128})
+    with _bars() as shown:
+        trees = shown.add_task("trees", total=tasks)
+        report = measure(opened, tasks=tasks, seed=seed, tree_done=lambda: shown.advance(trees))
+    typer.echo(json.dumps(as_rows(report)) if as_json else table(report, directory))
+    if not report.holds:
+        missed = [figure.requirement.name for figure in report.figures if not figure.holds]
+        msg = f"{directory} misses {len(missed)} of {len(report.figures)} figures: {', '.join(missed)}"
+        raise GateFailed(msg, hint="train it longer: sera pocket build --out DIR --epochs 2")
+
+
+def as_rows(report: Report) -> dict[str, Any]:
+    """The report as plain JSON."""
+    figures = [
+        {"figure": f.requirement.name, "value": f.value, "low": f.requirement.low, "high": f.requirement.high}
+        | {"n": f.n, "holds": f.holds}
+        for f in report.figures
+    ]
+    return {"holds": report.holds, "figures": figures, "extra": dict(report.extra)}
+
+
+def table(report: Report, directory: Path) -> str:
+    """The report as text."""
+    lines = [f"{directory} on held-out worlds at temperature 1"]
+    for figure in report.figures:
+        value = "none" if figure.value is None else f"{figure.value:.3f}"
+        low, high = figure.requirement.low, figure.requirement.high
+        verdict = "ok" if figure.holds else "MISSED"
+        lines.append(f"  {figure.requirement.name:<40} {value:>6}  {low:.2f}-{high:.2f}  n={figure.n:<6} {verdict}")
+    lines += [f"  {name:<40} {value:>8}" for name, value in report.extra.items()]
+    return "\n".join(lines)
+
+
+def _bars() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _build(out: Path, folder: Path, plan: dict[str, Any], threads: int) -> Progress:
+    from learn.pocket_build import Watcher
+    from learn.pocket_build import build as make
+    from learn.pocket_training import Course
+
+    last: list[Progress] = []
+    with _bars() as shown:
+        data = shown.add_task("scripted trees", total=plan["blocks"])
+        training = shown.add_task("training", total=1.0)
+
+        def on_training(progress: Progress) -> None:
+            last.append(progress)
+            note = f"training  loss {progress.loss:.3f}  {progress.tokens_per_second:,.0f} tokens/s"
+            shown.update(training, completed=progress.done, description=note)
+
+        make(
+            out,
+            folder,
+            watch=Watcher(lambda index, tokens: shown.update(data, completed=index + 1), on_training),
+            blocks=plan["blocks"],
+            course=Course(epochs=plan["epochs"], minutes=plan["minutes"], seed=plan["seed"]),
+            threads=threads,
+        )
+    return last[-1]

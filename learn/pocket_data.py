@@ -1,0 +1,133 @@
+"""Warm-start data of the pocket policy: chats of scripted trees on many generated worlds, as token sequences.
+
+Invariant: the sequences are exactly what the collector would render for these messages; worlds of training and of
+the check never meet; block i depends only on (seed, i), so that an interrupted build continues.
+
+Run: ``sera pocket build --out DIR``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from collect.policy import Message, Renderer
+from collect.scripted import open_policy
+from collect.services import Services, TreePlan
+from collect.settings import Budgets, DelegationSettings, RoleSampling, RubricSettings, TreeSettings
+from collect.textcraft import TextCraft
+from collect.textcraft_tasks import build_tasks
+from collect.transcript import Transcript
+from collect.tree import run_tree
+from collect.world import Task
+
+TRAIN_WORLDS = "1000-1499"
+HELD_OUT_WORLDS = "5000-5099"
+WORLD = {"items_per_tier": 8, "max_tier": 3}
+BUDGETS = Budgets(turns=(14, 10, 8), depth=2)
+ROLES = ("act", "writer", "scorer")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is generated: trees per block, share of trees with rubrics, and the teacher's options."""
+
+    trees: int = 1000
+    rubric_share: float = 0.4
+    teacher: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """Token sequences laid end to end; `weights` is 1 on assistant tokens; `roles` indexes ROLES."""
+
+    ids: np.ndarray
+    spoken: np.ndarray
+    ends: np.ndarray
+    roles: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def span(self, index: int) -> slice:
+        """Where sequence `index` lies."""
+        return slice(int(self.ends[index - 1]) if index else 0, int(self.ends[index]))
+
+    def save(self, path: Path) -> None:
+        """Write as one .npz in one rename."""
+        temporary = path.with_suffix(".tmp.npz")
+        np.savez(temporary, ids=self.ids, spoken=self.spoken, ends=self.ends, roles=self.roles)
+        temporary.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Sequences:
+        """Inverse of save."""
+        with np.load(path) as data:
+            return cls(**{name: data[name] for name in ("ids", "spoken", "ends", "roles")})
+
+
+def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
+    """How the pocket's trees are run: budgets 14/10/8, depth 2, everything at temperature 1."""
+    return TreeSettings(
+        budgets=BUDGETS,
+        act=RoleSampling(max_tokens=64),
+        writer=RoleSampling(max_tokens=64),
+        scorer=RoleSampling(max_tokens=32),
+        delegation=DelegationSettings(mode="plain" if k == 1 else "counterfactual", k=k),
+        rubric=RubricSettings(purposes=("execution", "rubric") if rubrics else ()),
+    )
+
+
+def train_tasks(block: int, count: int) -> list[Task]:
+    """Tasks of one block, over all training worlds."""
+    return build_tasks({"worlds": TRAIN_WORLDS, "n": count, "split": "train", "seed": block, **WORLD})
+
+
+def teacher_chats(block: int, recipe: Recipe) -> list[Transcript]:
+    """All chats of one block of teacher trees."""
+    teacher = open_policy("teacher", options=dict(recipe.teacher))
+    policies = {"act": teacher, "writer": teacher, "scorer": teacher}
+    plain, scored = (Services(TextCraft(), policies, settings(rubrics=r)) for r in (False, True))
+
+    async def play() -> list[Transcript]:
+        chats: list[Transcript] = []
+        for index, task in enumerate(train_tasks(block, recipe.trees)):
+            with_rubrics = (index % 100) < 100 * recipe.rubric_share
+            plan = TreePlan(f"warm-{block}", 0, task, index, "execution", 1_000_003 * (block + 1))
+            chats += (await run_tree(plan, scored if with_rubrics else plain)).transcripts
+        return chats
+
+    return asyncio.run(play())
+
+
+def tokenised(chats: Iterable[Transcript], renderer: Renderer, end_id: int) -> Sequences:
+    """Chats as sequences; only assistant messages and their end tokens are spoken."""
+    ids: list[int] = []
+    spoken: list[bool] = []
+    ends: list[int] = []
+    roles: list[int] = []
+    for chat in chats:
+        for piece, own in _pieces(chat.messages, renderer, end_id):
+            ids += piece
+            spoken += [own] * len(piece)
+        ends.append(len(ids))
+        roles.append(ROLES.index(chat.role))
+    return Sequences(
+        np.array(ids, np.int16), np.array(spoken, bool), np.array(ends, np.int64), np.array(roles, np.int8)
+    )
+
+
+def _pieces(messages: Sequence[Message], renderer: Renderer, end_id: int) -> list[tuple[list[int], bool]]:
+    first = next(i for i, m in enumerate(messages) if m.role == "assistant")
+    pieces = [(renderer.open(messages[:first]), False)]
+    for i in range(first, len(messages), 2):
+        reply = [*renderer.encode(messages[i].content), end_id]  # type: ignore[attr-defined]
+        pieces.append((reply, True))
+        if i + 2 < len(messages):
+            pieces.append((renderer.append(reply, "stop", messages[i + 1].content), False))
+    return pieces
