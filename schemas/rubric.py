@@ -68,6 +68,8 @@ def rubric_from_json(body: Any, *, min_items: int = MIN_ITEMS) -> Rubric:
     if not total > 0:
         msg = f"rubric weights must have a total above 0, got {total}"
         raise ValueError(msg)
+    if math.isclose(total, 1.0, rel_tol=1e-9):  # keep the digits that were written: .4, not .4000000000000001
+        total = 1.0
     texts = {key: _text(body.get(key, "")) for key in ("success_gate", "failure_conditions", "scoring_procedure")}
     try:
         return Rubric(
