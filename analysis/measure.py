@@ -28,7 +28,11 @@ LEVELS = ("score_bins", "calibration", "calibration_bins", "brier", "rank")
 
 
 def prepare(con: duckdb.DuckDBPyConnection, *, reps: int = REPS, seed: int = SEED, margin: float = MARGIN) -> None:
-    """Build the audit's temporary tables: sample, weights, cells, and every metric per slice and replicate."""
+    """Build the audit's temporary tables: sample, weights, cells, and every metric per slice and replicate.
+
+    One thread, because sums of floats depend on their order and an audit must give the same digits twice.
+    """
+    con.execute("set threads = 1")
     rows(con, "sample")
     rows(con, "pairs_sample")
     rows(con, "weights", reps=reps, seed=seed)
