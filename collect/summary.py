@@ -7,6 +7,7 @@ what a learner will see.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -17,6 +18,7 @@ from schemas import TABLES
 from sera_data.plan import Plan
 from sera_data.store import Store
 
+TRUNCATED_WARNING = 0.2
 OUTCOME_KEYS = ("finished", "not_finished", "truncated", "loop", "timeout", "infra_error")
 
 
@@ -55,7 +57,24 @@ def phase_summary(store: Store, plan: Plan) -> dict[str, Any]:
             for p in purposes
         },
         "rows": rows,
+        "warnings": warnings(totals, forked=forked, mixed=mixed),
     }
+
+
+def warnings(totals: Mapping[str, int], *, forked: int, mixed: int) -> list[str]:
+    """What a learner should not be given without a look."""
+    found = []
+    trees = totals["trees"]
+    if trees and totals["truncated"] > TRUNCATED_WARNING * trees:
+        found.append(
+            f"{totals['truncated']} of {trees} trees were cut off: raise sampling.act.max_tokens,"
+            " budgets.tokens or budgets.context"
+        )
+    if totals["infra_error"]:
+        found.append(f"{totals['infra_error']} of {trees} trees were lost to infrastructure errors; they train nothing")
+    if forked and not mixed:
+        found.append(f"none of {forked} forked delegations has both successes and failures: no rubric can be ranked")
+    return found
 
 
 def print_summary(summary: dict[str, Any], *, seconds: float) -> None:
@@ -75,6 +94,8 @@ def print_summary(summary: dict[str, Any], *, seconds: float) -> None:
     table.add_row("rows", ", ".join(f"{name} {count}" for name, count in summary["rows"].items() if count))
     table.add_row("seconds", f"{seconds:.1f}")
     Console().print(table)
+    for warning in summary["warnings"]:
+        Console(stderr=True).print(f"warning: {warning}", highlight=False, soft_wrap=True)
 
 
 def _rows(connection: Any, table: str, parameters: dict[str, Any]) -> int:
