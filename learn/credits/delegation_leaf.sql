@@ -4,7 +4,7 @@
 -- and launched nothing (refused or invalid) is an event of reward 0.
 -- Baseline, root-balanced leave-one-out: m_i = mean event reward of tree i, 0 without events; the baseline of tree i
 -- is the mean of the other trees' m_j. Fewer than two valid roots: no row.
--- Spans: the launches of the turn (the refused ones where none was launched); an event whose launches have no tokens
+-- Spans: the launches of the turn (the refused ones where none was launched), overlapping ones joined; an event whose launches have no tokens
 -- in the completion is dropped before m_i. Policies without token ids keep the event with an empty span.
 with roots as (
     select n.run_id, n.epoch, n.task_id, n.tree_id, v.value as reward
@@ -58,8 +58,8 @@ whole as (
 ),
 
 -- a launch whose child never started leaves a turn without coverage: neither an event nor an invalid attempt
-spans as (
-    select distinct
+paid as (
+    select
         a.tree_id,
         a.node_id,
         a.depth,
@@ -72,6 +72,42 @@ spans as (
     join whole w on w.node_id = a.tree_id
     left join covered c on c.turn_id = a.turn_id
     where a.has_span and a.launched = a.turn_launched and (c.turn_id is not null or not a.turn_launched)
+),
+
+-- two launches of a turn may share a token, such as '},{': their spans become one
+reached as (
+    select
+        *,
+        max(token_end) over (
+            partition by turn_id
+            order by token_start, token_end
+            rows between unbounded preceding and 1 preceding
+        ) as reach
+    from paid
+),
+
+islands as (
+    select
+        *,
+        count(*) filter (reach is null or token_start >= reach) over (
+            partition by turn_id
+            order by token_start, token_end
+            rows unbounded preceding
+        ) as island
+    from reached
+),
+
+spans as (
+    select
+        tree_id,
+        node_id,
+        depth,
+        turn_id,
+        reward,
+        min(token_start) as token_start,
+        max(token_end) as token_end
+    from islands
+    group by tree_id, node_id, depth, turn_id, reward, case when token_end > token_start then island else 0 end
 ),
 
 events as (

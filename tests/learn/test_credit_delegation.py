@@ -151,3 +151,19 @@ def test_policies_without_ids_show_their_credit_but_cannot_train():
     assert credit.rows.select("token_start", "token_end", "advantage").rows() == [(0, 0, 1.0), (0, 0, -1.0)]
     assert credit.groups("delegation") == []
     assert credit.dropped[0].reason.startswith("not trainable")
+
+
+@pytest.mark.parametrize("spans, joined", [
+    ([(0, 2), (1, 3)], [(0, 3)]), ([(0, 2), (0, 2)], [(0, 2)]), ([(0, 3), (1, 2)], [(0, 3)]),
+    ([(0, 1), (2, 3)], [(0, 1), (2, 3)]), ([(0, 1), (1, 2), (1, 3)], [(0, 1), (1, 3)]),
+])  # fmt: skip
+def test_launches_that_share_a_token_become_one_span(spans, joined):
+    forest = Forest()
+    first = forest.root("a", 0, 1, purpose="delegation", n_turns=0)
+    forest.turn(first, delegations=[launch(f"{first}/t0d{i}", span=span) for i, span in enumerate(spans)])
+    for index in range(len(spans)):
+        forest.child(first, 0, launch_index=index)
+    forest.root("a", 1, 1, purpose="delegation")
+    rows = delegation_rows(forest)
+    assert rows.select("token_start", "token_end").rows() == joined
+    assert set(rows["advantage"]) == {1.0}
