@@ -131,6 +131,7 @@ class LoopConfig(Config):
 
     name: str = Field(default="loop", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="First part of the run ids.")
     policy: str = Field(default="pocket", description="Start: 'pocket' or a policy directory.")
+    seed: int | None = Field(default=None, ge=0, description="Seed of both phases, instead of their own.")
     epochs: int = Field(
         default=2, ge=1, description="Collect epochs; each but a final one is followed by a learn phase."
     )

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from learn.attention import NAME
 from learn.packing import MicroBatch
@@ -44,6 +45,7 @@ def load_network(
     directory: Path, *, dtype: torch.dtype, temperature: float = 1.0, chunk: int = CHUNK, recompute: bool = False
 ) -> Network:
     """The network of a policy directory, its vocabulary mask applied; `recompute` trades time for activations."""
+    disable_progress_bar()
     model = AutoModelForCausalLM.from_pretrained(
         directory, dtype=dtype, attn_implementation=NAME, local_files_only=True
     )

@@ -1,0 +1,159 @@
+"""The loop: collect epoch -> seal -> learn phase -> next epoch, each phase a process of its own.
+
+Invariant: `loop.json` in the run's directory says what is done; a step is written there before it starts and after it
+ends. Killed at any moment and started again by the same command, finished steps are not repeated and the running one
+continues: a collect phase by its plan in the store, a learn phase by its checkpoints. A directory holds one loop;
+another config there is refused.
+
+    runs/NAME/  loop.json · collect.yaml · learn.yaml · store/ · learn/checkpoints/ · learn/policies/v000004/
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from learn.config import LoopConfig
+from learn.epochs import collect_epochs
+from learn.feed import schedule_of
+from learn.learn_cli import policy_directory
+from learn.method import Method, open_method
+from learn.process import run_phase
+from sera_data.canonical import canonical_json
+from sera_data.disk import write_bytes
+from sera_data.errors import SeraError
+
+STATE = "loop.json"
+Runner = Callable[[list[str | Path]], dict[str, Any]]
+
+
+class LoopError(SeraError):
+    """A loop directory that does not belong to this loop."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One phase of a loop. `before`: newest sealed collect epoch when it began; `result`: its JSON when it is done."""
+
+    kind: str
+    index: int
+    before: int = -1
+    groups: dict[str, int] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+
+
+class Loop:
+    """A loop in a directory."""
+
+    def __init__(self, config: LoopConfig, out: Path, *, run: Runner = run_phase) -> None:
+        self.config, self.out, self.run = config, out, run
+        self.store = out / "store"
+        self.steps: list[Step] = []
+
+    def open(self) -> None:
+        """Make the directory, or read what is done; LoopError for the directory of another loop."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / STATE
+        if path.exists():
+            body = json.loads(path.read_text(encoding="utf-8"))
+            if body["config"] != self.config.resolved():
+                changed = _changed(body["config"], self.config.resolved())
+                msg = f"{self.out} holds a loop with another config; different here: {', '.join(changed)}"
+                raise LoopError(msg, hint="give another --out, or the config that it was started with")
+            self.steps = [Step(**step) for step in body["steps"]]
+        for name in ("collect", "learn"):
+            body = getattr(self.config, name).model_copy(update=self._shared()).resolved()
+            if name == "collect":
+                body["rubric"]["for"] = body["rubric"].pop("purposes")
+            (self.out / f"{name}.yaml").write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+
+    def _shared(self) -> dict[str, Any]:
+        seed = {} if self.config.seed is None else {"seed": self.config.seed}
+        return {"name": self.config.name, **seed}
+
+    def plan(self) -> list[tuple[str, int]]:
+        """Kinds and indices of all steps."""
+        last = self.config.epochs - (0 if self.config.learn_last else 1)
+        kinds = [(kind, i) for i in range(self.config.epochs) for kind in ("collect", "learn")]
+        return [(kind, i) for kind, i in kinds if kind == "collect" or i < last]
+
+    def play(self, on_step: Callable[[Step, int], None] = lambda step, total: None) -> None:
+        """Run every step that is not done."""
+        todo = self.plan()
+        for number, (kind, index) in enumerate(todo):
+            if number == len(self.steps):
+                self.steps.append(Step(kind, index, before=self._newest()))
+            step = self.steps[number]
+            if step.result is None:
+                on_step(step, len(todo))
+                self._collect(step) if kind == "collect" else self._learn(step)
+                self._save()
+
+    def _collect(self, step: Step) -> None:
+        step.groups = self.groups(self.version())
+        self._save()
+        if self._newest() > step.before:  # sealed, and killed before that was noted here
+            step.result = {"epoch": self._newest()}
+            return
+        groups = ",".join(f"{purpose}={n}" for purpose, n in step.groups.items())
+        command: list[str | Path] = ["collect", "--config", self.out / "collect.yaml", "--store", self.store]
+        step.result = self.run([*command, "--policy", str(self.policy()), "--groups", groups, "--seal"])
+
+    def _learn(self, step: Step) -> None:
+        self._save()
+        command: list[str | Path] = ["learn", "--config", self.out / "learn.yaml", "--store", self.store]
+        command += ["--from", self.policy(), "--out", self.out / "learn", "--epoch", str(self._newest())]
+        step.result = self.run(command)
+
+    def groups(self, version: int) -> dict[str, int]:
+        """Groups per purpose for the updates that follow `version`, with the margin."""
+        learn = self.config.learn
+        dealt = schedule_of(learn, self.method()).deal(version, learn.updates_per_collect, learn.groups_per_update)
+        return {stage: math.ceil(n * self.config.margin) for stage, n in dealt.items()}
+
+    def method(self) -> Method:
+        """The method of the learn phases."""
+        learn = self.config.learn
+        method = open_method(learn.method)
+        return method.with_credit(Path(learn.credit)) if learn.credit else method
+
+    def policy(self) -> Path:
+        """The policy of the next phase: that of the newest learn phase, or the start."""
+        done = [step.result for step in self.steps if step.kind == "learn" and step.result is not None]
+        return Path(done[-1]["policy"]) if done else policy_directory(self.config.policy)
+
+    def version(self) -> int:
+        """Version of that policy."""
+        from collect.policy_directory import read_policy_directory
+
+        return read_policy_directory(self.policy(), verify=False).version
+
+    def _newest(self) -> int:
+        import sera_data
+
+        if not (self.store / "store.json").exists():
+            return -1
+        return max(collect_epochs(sera_data.open(self.store)), default=-1)
+
+    def _save(self) -> None:
+        steps = [{name: getattr(step, name) for name in Step.__slots__} for step in self.steps]
+        aside = self.out / f".{STATE}"
+        write_bytes(aside, canonical_json({"config": self.config.resolved(), "steps": steps}).encode())
+        aside.replace(self.out / STATE)
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
+    keys = []
+    for key in sorted({*before, *now}):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            keys += _changed(old, new, f"{prefix}{key}.")
+        elif old != new:
+            keys.append(f"{prefix}{key}")
+    return keys
