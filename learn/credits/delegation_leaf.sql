@@ -4,8 +4,9 @@
 -- and launched nothing (refused or invalid) is an event of reward 0.
 -- Baseline, root-balanced leave-one-out: m_i = mean event reward of tree i, 0 without events; the baseline of tree i
 -- is the mean of the other trees' m_j. Fewer than two valid roots: no row.
--- Spans: the launches of the turn (the refused ones where none was launched), overlapping ones joined; an event whose launches have no tokens
--- in the completion is dropped before m_i. Policies without token ids keep the event with an empty span.
+-- Spans: the launches of the turn (the refused ones where none was launched), overlapping ones joined; an event whose
+-- launches have no tokens in the completion is dropped before m_i. Policies without token ids keep the event with an
+-- empty span.
 with roots as (
     select n.run_id, n.epoch, n.task_id, n.tree_id, v.value as reward
     from factual n
