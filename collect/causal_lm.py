@@ -92,7 +92,7 @@ class CausalDecoder:
         if not isinstance(kind, torch.dtype):
             msg = f"dtype must be float32, bfloat16 or float16, got {dtype!r}"
             raise UsageError(msg)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=kind, attn_implementation="sdpa", local_files_only=True
         )
         return cls(model.to(device), slots=slots, max_context=max_context)

@@ -69,7 +69,9 @@ class ChatRenderer:
             raise RendererError(msg, hint="save the model with a fast tokenizer (save_pretrained)")
         settings = _read_json(directory / "tokenizer_config.json")
         tokenizer = Tokenizer.from_file(str(path))
-        names = {key: _token_text(settings[key]) for key in ("bos_token", "eos_token", "pad_token") if key in settings}
+        names: dict[str, Any] = {
+            key: _token_text(settings[key]) for key in ("bos_token", "eos_token", "pad_token") if key in settings
+        }
         stops = _read_json(directory / "generation_config.json").get("eos_token_id") or []
         return cls(
             tokenizer,

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from collect.policy import Completion, Identity, Policy, Request
+from collect.policy import Completion, Identity, Policy, Renderer, Request
 from collect.policy_directory import MASK, TEMPLATE, TOKENIZER, is_policy_directory, read_policy_directory
 from collect.qwen3 import Qwen3Decoder, supported
 from collect.renderer import ChatRenderer
@@ -51,17 +51,18 @@ class TransformersPolicy:
 
     def __init__(self, *, identity: Identity, renderer: ChatRenderer, engine: SlotEngine) -> None:
         self.identity = identity
-        self.renderer = renderer
+        self.renderer: Renderer | None = renderer
+        self._renderer = renderer
         self.engine = engine
 
     async def complete(self, request: Request) -> Completion:
         """Sample one completion together with all other waiting requests."""
         prompt = request.prompt_ids
         if prompt is None:
-            prompt = self.renderer.open(request.messages)
+            prompt = self._renderer.open(request.messages)
         got = await self.engine.generate(request.session, prompt, request.sampling)
         return Completion(
-            text=self.renderer.decode(got.ids),
+            text=self._renderer.decode(got.ids),
             completion_ids=got.ids,
             logprobs=got.logprobs,
             finish_reason=got.finish_reason,

@@ -22,6 +22,7 @@ from collect.renderer import ChatRenderer
 from learn.pocket_data import Recipe, Sequences, teacher_chats, tokenised
 from learn.pocket_tokenizer import END, NUMBERS, build_tokenizer, save_tokenizer
 from learn.pocket_training import Course, Progress, Shape, new_model, train
+from sera_data.errors import UsageError
 
 BLOCKS = 20
 
@@ -52,7 +53,7 @@ def build(
     tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
     shape, course = shape or Shape(), course or Course()
     torch.set_num_threads(threads)
-    model = new_model(tokenizer.get_vocab_size(), shape, end_id=tokenizer.token_to_id(END), seed=course.seed)
+    model = new_model(tokenizer.get_vocab_size(), shape, end_id=_id(tokenizer, END), seed=course.seed)
     train(model, data, course, checkpoint=work / "training.pt", report=watch.training)
     write_policy(model, work, allowed=allowed_ids(data, tokenizer), out=out)
     shutil.rmtree(work)
@@ -78,8 +79,7 @@ def make_data(work: Path, *, blocks: int, recipe: Recipe, told: Callable[[int, i
 def allowed_ids(data: Sequence[Sequences], tokenizer: Tokenizer) -> list[int]:
     """What the policy may ever sample: tokens that a teacher spoke, all digits and small numbers, the end token."""
     spoken = {int(i) for block in data for i in np.unique(block.ids[block.spoken])}
-    numbers = {tokenizer.token_to_id(text) for text in [*"0123456789", *NUMBERS]}
-    return sorted(spoken | numbers | {tokenizer.token_to_id(END)})
+    return sorted(spoken | {_id(tokenizer, text) for text in [*"0123456789", *NUMBERS, END]})
 
 
 def write_policy(model: Any, tokenizer_from: Path, *, allowed: Sequence[int], out: Path) -> None:
@@ -96,6 +96,14 @@ def write_policy(model: Any, tokenizer_from: Path, *, allowed: Sequence[int], ou
     _write_json(out / "generation_config.json", {"eos_token_id": model.config.eos_token_id, "pad_token_id": 0})
     _write_json(out / MASK, {"allowed": list(allowed)})
     write_policy_json(out, name="pocket", version=0, style="terse")
+
+
+def _id(tokenizer: Tokenizer, token: str) -> int:
+    found = tokenizer.token_to_id(token)
+    if found is None:
+        msg = f"the tokenizer has no token {token!r}"
+        raise UsageError(msg, hint="remove the work folder and build again")
+    return int(found)
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -94,7 +94,7 @@ def count(results: Iterable[TreeResult], *, seconds: float) -> Report:
     acts = [turn for turn in rows["turns"] if turn["kind"] == "act"]
     mixed, pairs = branch_figures(rows)
     won = [bool(tree.root.success) for tree in trees if tree.root.success is not None]
-    samples = (
+    samples: tuple[Sequence[float], ...] = (
         [turn["action"] is not None for turn in acts],
         [rubric["valid"] for rubric in rows["rubrics"] if rubric["attempt"] == 0],
         [score["valid"] for score in rows["scores"] if score["attempt"] == 0],

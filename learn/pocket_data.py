@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from collect.policy import Message, Renderer
+from collect.policy import Message, Policy, Renderer
 from collect.scripted import open_policy
 from collect.services import Services, TreePlan
 from collect.settings import Budgets, DelegationSettings, RoleSampling, RubricSettings, TreeSettings
@@ -25,6 +25,7 @@ from collect.textcraft_tasks import build_tasks
 from collect.transcript import Transcript
 from collect.tree import run_tree
 from collect.world import Task
+from schemas.words import Role
 
 TRAIN_WORLDS = "1000-1499"
 HELD_OUT_WORLDS = "5000-5099"
@@ -91,7 +92,7 @@ def train_tasks(block: int, count: int) -> list[Task]:
 def teacher_chats(block: int, recipe: Recipe) -> list[Transcript]:
     """All chats of one block of teacher trees."""
     teacher = open_policy("teacher", options=dict(recipe.teacher))
-    policies = {"act": teacher, "writer": teacher, "scorer": teacher}
+    policies: dict[Role, Policy] = {"act": teacher, "writer": teacher, "scorer": teacher}
     plain, scored = (Services(TextCraft(), policies, settings(rubrics=r)) for r in (False, True))
 
     async def play() -> list[Transcript]:
