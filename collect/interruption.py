@@ -60,10 +60,10 @@ class Interruption:
         self._deliver = lambda: loop.call_soon_threadsafe(task.cancel) if task else None
         try:
             yield
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Exception) as fault:  # what a cancelled tree raises is no fault of its own
             if self.error is None:
                 raise
-            raise self.error from None
+            raise self.error from fault
         finally:
             self._deliver = None
 
