@@ -16,7 +16,7 @@ from schemas.words import STAGES
 from tests.learn.forest import Forest
 
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.45, 0.5, 0.7, 0.9, 1.0])
-QUICK = settings(deadline=None, max_examples=6)
+QUICK = settings(deadline=None, max_examples=4)
 
 
 @st.composite
