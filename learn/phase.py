@@ -29,6 +29,7 @@ from learn.export import export_policy, policy_path
 from learn.feed import Feed, Meal, rules_sha256
 from learn.method import Method
 from learn.objective import Objective
+from learn.packing import Plan as PackingPlan
 from learn.packing import plan_packs
 from learn.ranks import Ranks
 from learn.record import (
@@ -49,6 +50,7 @@ from sera_data.plan import Plan
 from sera_data.snapshot import Snapshot, read_snapshot
 from sera_data.store import Store
 
+EMPTY = PackingPlan((), 1)
 MEASURES = [c.name for c in TABLES["updates"].columns if c.nullable and c.type == FLOAT64]
 
 
@@ -118,7 +120,7 @@ def _train(
     snapshot: Snapshot,
     ranks: Ranks,
     on_row: Callable[[dict[str, Any]], None],
-) -> tuple[Engine, State]:
+) -> tuple[Engine | None, State]:
     feed = Feed(
         connection,
         config=phase.config,
@@ -128,39 +130,39 @@ def _train(
         tokenizer_sha256=phase.parent.tokenizer_sha256,
     )
     ranks.require_same(feed.credit.sha256, what="the credit of the snapshot")
-    engine, state = resume(
-        phase.parent,
-        out=phase.out,
-        config=phase.config,
-        ranks=ranks,
-        start=State(
-            run_id=phase.run_id,
-            epoch=phase.epoch,
-            version=phase.parent.version,
-            cursor=0,
-            finished=False,
-            policy_sha256=phase.parent.sha256,
-            tokenizer_sha256=phase.parent.tokenizer_sha256,
-            snapshot_sha256=snapshot.sha256,
-        ),
-    )
-    config = phase.config
-    root = phase.out / "checkpoints"
+    config, root = phase.config, phase.out / "checkpoints"
+    engine: Engine | None = None
+    state = _start(phase, snapshot)
+    if not feed.next(
+        version=state.version, done=0, consumed={}
+    ).exhausted:  # else there is nothing to load an engine for
+        engine, state = resume(phase.parent, out=phase.out, config=config, ranks=ranks, start=state)
     while not state.finished:
-        state, row = _one_update(engine, feed, config, state, snapshot)
+        state, row = _one_update(engine, feed, config, state)
         if ranks.first:
             on_row(row)
-        if state.finished or state.cursor % config.engine.checkpoint_every == 0:
+        if engine is not None and (state.finished or state.cursor % config.engine.checkpoint_every == 0):
             save(root, engine, state, keep=config.engine.keep_checkpoints)
     return engine, state
 
 
-def _one_update(
-    engine: Engine, feed: Feed, config: LearnConfig, state: State, snapshot: Snapshot
-) -> tuple[State, dict[str, Any]]:
+def _start(phase: Phase, snapshot: Snapshot) -> State:
+    return State(
+        run_id=phase.run_id,
+        epoch=phase.epoch,
+        version=phase.parent.version,
+        cursor=0,
+        finished=False,
+        policy_sha256=phase.parent.sha256,
+        tokenizer_sha256=phase.parent.tokenizer_sha256,
+        snapshot_sha256=snapshot.sha256,
+    )
+
+
+def _one_update(engine: Engine | None, feed: Feed, config: LearnConfig, state: State) -> tuple[State, dict[str, Any]]:
     started = time.perf_counter()
     meal = feed.next(version=state.version, done=state.cursor, consumed=state.consumed)
-    plan = plan_packs(meal.datums, budget=engine.budget, world_size=engine.ranks.size)
+    plan = plan_packs(meal.datums, budget=engine.budget, world_size=engine.ranks.size) if engine else EMPTY
     loaded = time.perf_counter() - started
     row = _row(meal, config, state) | {
         "datum_ids": plan.datum_ids,
@@ -168,9 +170,9 @@ def _one_update(
         "n_tokens": sum(len(d) for d in meal.datums),
         "n_trained_tokens": plan.n_trained,
         "plan_sha256": plan.sha256,
-        "snapshot_sha256": snapshot.sha256,
+        "snapshot_sha256": state.snapshot_sha256,
     }
-    if meal.datums:
+    if engine is not None and meal.datums:
         loss = config.loss
         objective = Objective(loss.kind, loss.ratio_min, loss.ratio_bound(meal.stage), kl_coef=loss.kl(meal.stage))
         engine.ranks.require_same(plan.sha256, what="the packing plan")
@@ -207,8 +209,8 @@ def _row(meal: Meal, config: LearnConfig, state: State) -> dict[str, Any]:
     }
 
 
-def _export(phase: Phase, engine: Engine, state: State, ranks: Ranks) -> Path:
-    if state.version == phase.parent.version:
+def _export(phase: Phase, engine: Engine | None, state: State, ranks: Ranks) -> Path:
+    if engine is None or state.version == phase.parent.version:
         return phase.parent.path
     weights = engine.weights()
     if ranks.first:

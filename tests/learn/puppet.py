@@ -1,7 +1,7 @@
 """A puppet: it says what a script says, in its own tokens, with the log-probabilities of a tiny random model.
 
-Invariant: to the store and the learner it is a policy like any other (renderer, ids, logprobs, hashes), so a whole learn
-phase can be tested on trees that succeed and fail, without trained weights.
+Invariant: to the store and the learner it is a policy like any other (renderer, ids, logprobs, hashes), so a whole
+learn phase can be tested on trees that succeed and fail, without trained weights.
 """
 
 from __future__ import annotations

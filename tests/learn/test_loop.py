@@ -1,0 +1,180 @@
+"""The loop's bookkeeping with stand-ins for the phases: order, restart after a kill at any point, refusals."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sera_data as sd
+from learn import loop as module
+from learn.config import LearnConfig, LoopConfig
+from learn.demo_cli import PRESET
+from learn.loop import Loop, LoopError
+from learn.process import PhaseError, run_phase
+from sera_data.config import load_config
+from sera_data.errors import ConfigError
+
+CONFIG = LoopConfig(epochs=2, margin=1.5, learn=LearnConfig(updates_per_collect=4, groups_per_update=2))
+
+
+class Killed(Exception):
+    pass
+
+
+class World:
+    """Phases that only count; `kill` says at which event the process dies."""
+
+    def __init__(self, out, kill=None):
+        self.out, self.kill, self.events, self.time = out, kill, [], 0
+        self.sealed, self.version = [], 0
+
+    def tick(self, event):
+        self.time += 1
+        if self.time == self.kill:
+            raise Killed(event)
+
+    def run(self, arguments):
+        words = list(map(str, arguments))
+        self.tick("before " + words[0])
+        if words[0] == "collect":
+            epoch = len(self.sealed)
+            self.sealed.append(epoch)
+            self.events.append(("collect", self.version, words[words.index("--groups") + 1]))
+            self.tick("after collect")
+            return {"epoch": epoch}
+        epoch = int(words[words.index("--epoch") + 1])
+        key = ("learn", epoch, words[words.index("--from") + 1])
+        if key not in self.events:  # a learn phase is idempotent by itself
+            self.version += 4
+            self.events.append(key)
+        self.tick("after learn")
+        return {"policy": f"v{self.version}", "fruitless_in_a_row": 0, "skips": []}
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    def build(world, config=CONFIG):
+        loop = Loop(config, tmp_path / "run", run=world.run)
+        monkeypatch.setattr(Loop, "_newest", lambda self: max(world.sealed, default=-1))
+        monkeypatch.setattr(Loop, "version", lambda self: world.version)
+        monkeypatch.setattr(module, "policy_directory", lambda spec: Path(spec))
+        loop.open()
+        return loop
+
+    return build
+
+
+WANTED = [
+    ("collect", 0, "execution=12"),
+    ("learn", 0, "pocket"),
+    ("collect", 4, "execution=12"),
+    ("learn", 1, "v4"),
+]
+
+
+def test_phases_alternate_and_hand_the_policy_on(make, tmp_path):
+    world = World(tmp_path)
+    loop = make(world)
+    loop.play()
+    assert world.events == WANTED
+    assert str(loop.policy()) == "v8"
+    body = json.loads((tmp_path / "run" / "loop.json").read_text())
+    assert [s["kind"] for s in body["steps"]] == ["collect", "learn", "collect", "learn"]
+
+
+@pytest.mark.parametrize("kill", range(1, 9))
+def test_killed_anywhere_and_started_again_it_does_the_same(make, tmp_path, kill):
+    world = World(tmp_path, kill=kill)
+    with pytest.raises(Killed):
+        make(world).play()
+    make(world).play()
+    assert world.events == WANTED
+
+
+def test_every_save_is_a_point_of_return(make, tmp_path, monkeypatch):
+    saves = Loop._save
+    for stop in range(1, 9):
+        world = World(tmp_path)
+        (tmp_path / "run" / "loop.json").unlink(missing_ok=True)
+        count = [0]
+
+        def dying(self, count=count, stop=stop):
+            saves(self)
+            count[0] += 1
+            if count[0] == stop:
+                raise Killed
+
+        monkeypatch.setattr(Loop, "_save", dying)
+        with pytest.raises(Killed):
+            make(world).play()
+        monkeypatch.setattr(Loop, "_save", saves)
+        make(world).play()
+        assert world.events == WANTED
+
+
+def test_another_config_in_the_directory_is_refused(make, tmp_path):
+    make(World(tmp_path)).play()
+    with pytest.raises(LoopError, match=r"learn.optimizer.lr"):
+        make(
+            World(tmp_path),
+            load_config(LoopConfig, None, ["epochs=2", "margin=1.5", "learn.optimizer.lr=1", *_learn()]),
+        )
+
+
+def _learn():
+    return ["learn.updates_per_collect=4", "learn.groups_per_update=2"]
+
+
+def test_a_last_epoch_without_learning(make, tmp_path):
+    loop = make(World(tmp_path), CONFIG.model_copy(update={"learn_last": False}))
+    assert [kind for kind, _ in loop.plan()] == ["collect", "learn", "collect"]
+
+
+def test_collect_and_learn_files_are_read_back_as_written(make, tmp_path):
+    from collect.config import CollectConfig
+
+    config = CONFIG.model_copy(update={"seed": 7, "name": "both"})
+    make(World(tmp_path), config)
+    collect = load_config(CollectConfig, tmp_path / "run" / "collect.yaml")
+    learn = load_config(LearnConfig, tmp_path / "run" / "learn.yaml")
+    assert (collect.name, collect.seed, learn.name, learn.seed) == ("both", 7, "both", 7)
+    assert collect.model_copy(update={"name": "collect", "seed": 0}) == config.collect
+
+
+def test_the_demo_trains_every_stage_between_two_epochs():
+    config = load_config(LoopConfig, PRESET)
+    loop = Loop(config, Path("unused"))
+    assert config.epochs == 2
+    groups = loop.groups(0)
+    assert set(groups) == {"execution", "delegation", "rubric"}
+    assert config.learn.optimizer.lr == 1e-4
+    assert (Path(__file__).parents[2] / "configs" / "demo.yaml").read_text() == PRESET.read_text()
+
+
+def test_a_phase_that_fails_ends_the_loop_with_its_exit_code(tmp_path, capfd):
+    with pytest.raises(PhaseError, match="exit code") as caught:
+        run_phase(["data", "ls", tmp_path / "nowhere"])
+    assert caught.value.exit_code == 1
+    assert "does not exist" in capfd.readouterr().err
+
+
+def test_a_phase_gives_its_json(tmp_path):
+    sd.create(tmp_path / "store")
+    assert isinstance(run_phase(["data", "ls", tmp_path / "store"]), dict)
+
+
+@pytest.mark.parametrize("key", ["epsilon", "epsilon_high", "loss.epsilon", "loss.eps_clip"])
+def test_epsilon_is_refused_with_the_name_of_the_bound(key):
+    with pytest.raises(ConfigError, match="ratio_max"):
+        load_config(LearnConfig, None, [f"{key}=0.2"])
+
+
+def test_brakes_per_stage():
+    config = load_config(
+        LearnConfig, None, ["loss.ratio_max={rubric: 2}", "loss.stage_scale={rubric: 0.5}", "loss.kl_coef=0.01"]
+    )
+    assert [config.loss.ratio_bound(s) for s in ("execution", "rubric")] == [5, 2]
+    assert [config.loss.scale(s) for s in ("execution", "rubric")] == [1, 0.5]
+    assert config.loss.kl("delegation") == 0.01
+    with pytest.raises(ConfigError, match="ratio_min"):
+        load_config(LearnConfig, None, ["loss.ratio_max=0.5", "loss.ratio_min=1"])
