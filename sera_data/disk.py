@@ -55,16 +55,14 @@ def make_staging(staging_root: Path, name: str) -> Path:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a new file and force it to the disk."""
+    """Write a new file of a staging directory; publishing forces it to the disk."""
     with path.open("xb") as handle:
         handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
 
 
 @contextlib.contextmanager
 def parquet_writer(path: Path, table: Table, *, documented: bool) -> Iterator[pq.ParquetWriter]:
-    """A Parquet writer with the store's encodings; on leaving, the file is complete and on the disk.
+    """A Parquet writer with the store's encodings; on leaving, the file is complete.
 
     `documented` keeps the column documentation in the file (sealed files), else it is left out (small shards).
     """
@@ -75,11 +73,8 @@ def parquet_writer(path: Path, table: Table, *, documented: bool) -> Iterator[pq
         import pyarrow as pa
 
         schema = pa.schema([f.remove_metadata() for f in schema])
-    with path.open("xb") as handle:
-        with pq.ParquetWriter(handle, schema, **encodings(table)) as writer:
-            yield writer
-        handle.flush()
-        os.fsync(handle.fileno())
+    with path.open("xb") as handle, pq.ParquetWriter(handle, schema, **encodings(table)) as writer:
+        yield writer
 
 
 def encodings(table: Table) -> dict[str, object]:
@@ -116,12 +111,26 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
+def sync_files(directory: Path) -> None:
+    """Force the files of a staging directory and their names to the disk.
+
+    All files are written before the first is synced: the file system then needs few journal commits, not one a file.
+    """
+    for path in sorted(directory.iterdir()):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    sync_directory(directory)
+
+
 def publish_directory(staging: Path, target: Path) -> bool:
     """Rename a finished staging directory to its final name; False when that name is taken (already published).
 
     The target is never made before: renaming over an empty directory would succeed and hide a fault.
     """
-    sync_directory(staging)
+    sync_files(staging)
     try:
         os.rename(staging, target)  # noqa: PTH104 - the one call that makes the rows visible
     except OSError as error:
@@ -140,6 +149,7 @@ def publish_file(staging_root: Path, target: Path, data: bytes) -> bool:
         work = make_staging(staging_root, target.name)
         try:
             write_bytes(work / target.name, data)
+            sync_files(work)
             try:
                 os.link(work / target.name, target)  # fails when the name exists, unlike rename
             except FileExistsError:

@@ -1,7 +1,7 @@
 """ShardWriter: a work unit's rows become visible all at once, or not at all, and exactly once.
 
-Invariant: rows are checked, written to `_staging/`, forced to the disk, sealed by `commit.json` (rows and sha256 per
-file) and published by one rename. A target that exists means that this unit was committed before: the retry writes
+Invariant: rows are checked, written to `_staging/` with `commit.json` last (rows and sha256 per file), forced to the
+disk and published by one rename. A target that exists means that this unit was committed before: the retry writes
 nothing and says so. A unit outside its plan or of a sealed plan is refused.
 """
 
@@ -49,7 +49,7 @@ class ShardWriter:
         self.target = store.layout.shards / self.shard_id
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         self._defaults = {"run_id": plan.run_id, "epoch": plan.epoch, "shard_id": self.shard_id}
-        if plan.sealed() and unit_id not in plan.committed():
+        if plan.sealed() and not plan.has_committed(unit_id):
             raise _sealed(plan, unit_id)
 
     def __enter__(self) -> Self:
@@ -75,7 +75,7 @@ class ShardWriter:
 
     def commit(self) -> CommitResult:
         """Check, write and publish the rows; the second commit of a unit changes nothing."""
-        if self.unit_id in self.plan.committed():
+        if self.plan.has_committed(self.unit_id):
             return self._already()
         self._check()
         with disk_faults(f"shard {self.shard_id} was not committed", retry="run the same command again"):
@@ -142,7 +142,7 @@ class ShardWriter:
         return CommitResult(self.shard_id, {name: f["rows"] for name, f in body["files"].items()}, True)
 
     def _after_seal(self) -> CommitResult:
-        if self.unit_id in self.plan.committed():
+        if self.plan.has_committed(self.unit_id):
             return self._already()
         raise _sealed(self.plan, self.unit_id)
 

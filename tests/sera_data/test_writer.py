@@ -48,7 +48,9 @@ def test_the_race_of_two_writers_is_decided_by_the_rename(store, plan, rows, mon
     for table, table_rows in rows.items():
         early.extend(table, table_rows)
     write_unit(store, plan, "u0000", rows)
-    monkeypatch.setattr(sd.Plan, "committed", lambda _plan: set())  # the early writer looked before the other's rename
+    monkeypatch.setattr(
+        sd.Plan, "has_committed", lambda _plan, _unit: False
+    )  # the early writer looked before the other's rename
     assert early.commit().already_committed
     assert list(store.layout.staging.iterdir()) == []
     assert store.sql("select count(*) from nodes").fetchall() == [(4,)]
