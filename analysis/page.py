@@ -19,6 +19,7 @@ from analysis.results import Audit, Estimate
 from analysis.wording import (
     DASH,
     basis_text,
+    caution,
     count,
     coverage_sentence,
     interval_text,
@@ -59,6 +60,7 @@ def page(audit: Audit) -> str:
         section("Every metric", [_interval_words(audit)], page_tables.metrics(audit)),
     ]
     body = "<main>\n" + "\n".join(parts) + "\n</main>\n" + page_evidence.identity(audit)
+    body = body.replace(" %", "\u00a0%")  # a number and its sign stay on one line
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -75,7 +77,7 @@ def _head(audit: Audit) -> str:
         f'<p class="quiet">{escape(ABOUT)}</p>\n'
         f'<div class="tiles">{tiles}</div>\n'
         f'<p class="lead">{escape(audit.worst_slice.text)}</p>\n'
-        f'<p class="quiet">{escape(coverage_sentence(audit.coverage, audit.shares))}</p>'
+        f'<p class="quiet">{escape(coverage_sentence(audit.coverage, audit.shares))} {caution(audit.headline)}</p>'
     )
 
 

@@ -20,7 +20,7 @@ def slices(parts: Sequence[Slice]) -> str:
     """Pair accuracy and the other headlines by depth, difficulty and epoch."""
     if not parts:
         return ""
-    head = ("slice", "pair accuracy", "95 % interval", "hinge", "bias", "calibration error", "pairs", "nodes", "tasks")
+    head = ("slice", "pair accuracy", "95 % interval", "hinge", "bias", "calibration error", "pairs", "tasks", "nodes")
     return table(head, [_slice(part) for part in parts])
 
 
@@ -32,8 +32,8 @@ def _slice(part: Slice) -> tuple[str, ...]:
         interval_text(accuracy),
         *(value_text(part.metrics[name]) for name in ("mean_hinge", "bias", "calibration_error")),
         f"{part.pairs:,}",
+        f"{part.pair_tasks:,}",
         f"{part.scores:,}",
-        f"{part.score_tasks:,}",
     )
 
 

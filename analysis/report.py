@@ -17,6 +17,7 @@ from analysis.wording import (
     UNITS,
     agents_text,
     basis_text,
+    caution,
     count,
     coverage_sentence,
     interval_text,
@@ -34,10 +35,10 @@ def print_audit(audit: Audit, console: Console) -> None:
     console.print(f"[bold]Rubric audit[/bold] of {escape(audit.identity.path)}")
     console.print(f"[bold]{verdict(audit.headline)}[/bold]\n")
     console.print(_headlines(audit))
-    console.print(coverage_sentence(audit.coverage, audit.shares))
+    console.print(f"{coverage_sentence(audit.coverage, audit.shares)} {caution(audit.headline)}".strip())
     console.print(f"[bold]{escape(audit.worst_slice.text)}[/bold]\n")
-    console.print(_metrics(audit))
     if audit.slices:
+        console.print(_metrics(audit))
         console.print(_slices(audit.slices))
     if audit.epochs:
         console.print(_epochs(audit))
@@ -76,7 +77,7 @@ def _metrics(audit: Audit) -> Table:
 
 
 def _slices(slices: list[Slice]) -> Table:
-    table = Table(title="Slices", title_justify="left", box=None, pad_edge=False)
+    table = Table(title="Slices", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("slice", no_wrap=True)
     for title in ("accuracy", "95 % interval", "hinge", "bias", "calib.", "pairs", "tasks"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -90,7 +91,7 @@ def _slices(slices: list[Slice]) -> Table:
             value_text(metrics["bias"]),
             value_text(metrics["calibration_error"]),
             f"{part.pairs:,}",
-            f"{part.score_tasks:,}",
+            f"{part.pair_tasks:,}",
         )
     return table
 

@@ -14,6 +14,7 @@ from analysis.results import Agent, Estimate, Slice, WorstSlice
 DASH = "–"
 UNITS = {"pairs": "pair", "groups": "mixed delegation", "scores": "scored node"}
 MIN_SLICE_PAIRS = 20
+ENOUGH_TASKS = 20
 
 
 def number(value: float | None, *, percent: bool = False) -> str:
@@ -87,6 +88,14 @@ def coverage_sentence(counts: dict[str, int], shares: dict[str, float | None]) -
     )
 
 
+def caution(headline: dict[str, Estimate]) -> str:
+    """A warning when the intervals rest on few tasks; empty when they do not."""
+    tasks = headline["pair_accuracy"].tasks
+    if tasks == 0 or tasks >= ENOUGH_TASKS:
+        return ""
+    return f"The pairs come from {count(tasks, 'task')}: with fewer than {ENOUGH_TASKS} the intervals are rough."
+
+
 def worst_slice(slices: Sequence[Slice], *, min_pairs: int = MIN_SLICE_PAIRS) -> WorstSlice:
     """The slice with the lowest pair accuracy, where depth, difficulty or epoch has two levels with enough pairs."""
     enough = [part for part in slices if part.slice != "all" and part.pairs >= min_pairs]
@@ -127,9 +136,11 @@ def summary(
     headline: dict[str, Estimate], counts: dict[str, int], shares: dict[str, float | None], worst: WorstSlice
 ) -> list[str]:
     """The lines that lead every form of the report."""
-    return [
+    lines = [
         verdict(headline),
         *(sentence(headline[name]) for name in HEADLINES if headline[name].value is not None),
         coverage_sentence(counts, shares),
+        caution(headline),
         worst.text,
     ]
+    return [line for line in lines if line]

@@ -122,7 +122,7 @@ def _(audit, mo, value_text):
                 "calibration error": value_text(part.metrics["calibration_error"]),
                 "pairs": part.pairs,
                 "nodes": part.scores,
-                "tasks": part.score_tasks,
+                "tasks": part.pair_tasks,
             }
             for part in audit.slices
         ],
