@@ -1,8 +1,9 @@
 """Bytes per turn: a sealed store against JSON lines, with the full prompt per turn and with the same rows.
 
 Trees are synthetic but shaped like real ones: 20 act turns a node (the published budget) over a growing prompt, ids
-drawn from a Zipf law over 64,000 tokens, logprobs with the spread of a sampled language model. Everything counts: all ten tables, seal.json,
-footers. Exit code 1 when the store is larger than 1/10 of the full-prompt lines or 1/4 of the same rows as lines.
+drawn from a Zipf law over 64,000 tokens, logprobs with the spread of a sampled language model. Everything counts: all
+ten tables, seal.json, footers. Exit code 1 when the store is larger than 1/10 of the full-prompt lines or 1/4 of the
+same rows as lines.
 
 Run: ``python benchmarks/store_bytes.py [--nodes 400]``
 """

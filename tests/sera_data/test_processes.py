@@ -75,14 +75,19 @@ def test_twenty_kills_lose_and_repeat_nothing(tmp_path):
     kills, units = 0, 60
     while kills < 20:
         process = start(tmp_path / "s", units=units)
+        begins, took, since = 0, 0.0, 0.0
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("begin"):
+                begins, since = begins + 1, time.monotonic()
+            else:
+                took = time.monotonic() - since
+            if begins == 2:  # the first commit told how long one takes: strike anywhere in the second
                 break
-        else:  # it had nothing left to do: take a larger plan
+        else:
             msg = f"all {units} units were committed after {kills} kills; plan more"
             raise AssertionError(msg)
-        time.sleep(draw.uniform(0, 0.06))
+        time.sleep(draw.uniform(0.3, 1.0) * took)
         process.kill()
         process.wait()
         process.stdout.close()
@@ -92,6 +97,7 @@ def test_twenty_kills_lose_and_repeat_nothing(tmp_path):
         wholly(store)
         assert sd.verify(store).problems == ()
     left = len(list(store.layout.staging.iterdir()))
+    assert left > 0, "no kill struck while files were being written"
     finish(start(tmp_path / "s", units=units))
     finish(start(tmp_path / "undisturbed", units=units))
     hashes = []

@@ -1,0 +1,89 @@
+"""`sera data`, run as the command runs it."""
+
+import json
+import shutil
+
+import polars as pl
+import pytest
+
+import sera_data as sd
+from sera_data.cli import main
+from tests.sera_data.small_store import small_store
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(small_store(tmp_path / "s", tasks=1, samples=1, k=2, sealed=False).path)
+
+
+def sera(capsys, *args, code=0):
+    assert main(["data", *map(str, args)]) == code
+    out, err = capsys.readouterr()
+    return err if code else out
+
+
+def test_ls_seal_snapshot_gc_verify(path, capsys):
+    before = json.loads(sera(capsys, "ls", path, "--json"))["plans"][0]
+    assert (before["state"], before["committed"], before["nodes"]) == ("open", 1, 4)
+    assert "would seal e000000" in sera(capsys, "seal", path, "--dry-run")
+    assert "sealed e000000: " in sera(capsys, "seal", path)
+    assert "nothing to seal" in sera(capsys, "seal", path)
+    assert "already sealed e000000" in sera(capsys, "seal", path, "e000000")
+    after = json.loads(sera(capsys, "ls", path, "--json"))["plans"][0]
+    assert after["content_hash"] == sd.content_hash(sd.open(path), "e000000")
+    assert (after["state"], after["nodes"]) == ("sealed", 4)
+    assert "sealed" in sera(capsys, "ls", path)
+    taken = json.loads(sera(capsys, "snapshot", path, "mine", "--json"))
+    assert list(taken["directories"]) == ["e000000"]
+    assert "snapshot mine" in sera(capsys, "ls", path)
+    assert "would remove e000000.u0000" in sera(capsys, "gc", path, "--sealed-hours", 0, "--dry-run")
+    assert "removed e000000.u0000" in sera(capsys, "gc", path, "--sealed-hours", 0)
+    found = json.loads(sera(capsys, "verify", path, "--json"))
+    assert (found["directories"], found["files"], found["problems"]) == (1, 10, [])
+
+
+def test_partial_needs_a_plan(path, capsys):
+    assert "--partial needs the name of the plan" in sera(capsys, "seal", path, "--partial", code=2)
+
+
+def test_sql_in_every_format(path, capsys, tmp_path):
+    query = "select depth, count(*) as n from nodes group by depth order by depth"
+    wanted = json.loads(sera(capsys, "sql", path, query, "--json"))
+    assert [row["depth"] for row in wanted] == [0, 1, 2]
+    csv = sera(capsys, "sql", path, query, "--format", "csv")
+    assert csv.splitlines()[0] == "depth,n"
+    assert len(csv.splitlines()) == 4
+    assert "depth" in sera(capsys, "sql", path, query)
+    (tmp_path / "q.sql").write_text(query)
+    file = tmp_path / "out.parquet"
+    assert sera(capsys, "sql", path, f"@{tmp_path / 'q.sql'}", "--format", "parquet", "--output", file) == ""
+    assert pl.read_parquet(file).to_dicts() == wanted
+    nested = sera(capsys, "sql", path, "select items from rubrics limit 1", "--format", "csv")
+    assert '""name"": ""goal""' in nested
+
+
+def test_faults_are_one_line_with_a_code(path, capsys, tmp_path):
+    assert sera(capsys, "ls", tmp_path / "none", code=1).startswith("error: store ")
+    fault = sera(capsys, "sql", path, "select nothing from nowhere", code=2)
+    assert fault.count("\n") == 1
+    assert "query failed" in fault
+    assert "--format parquet needs --output" in sera(capsys, "sql", path, "select 1", "--format", "parquet", code=2)
+    assert "no table 'nodez'" in sera(capsys, "describe", path, "--table", "nodez", code=2)
+
+
+def test_describe_prints_every_column(path, capsys):
+    facts = json.loads(sera(capsys, "describe", path, "--json"))
+    assert len(facts["tables"]) == 10
+    nodes = next(t for t in facts["tables"] if t["table"] == "nodes")
+    assert nodes["rows"] == 4
+    assert all(c["doc"] for t in facts["tables"] for c in t["columns"])
+    assert {v["view"] for v in facts["views"]} >= {"scored", "pairs", "verdicts"}
+    text = sera(capsys, "describe", "--table", "turns")
+    assert "prompt_sha256" in text
+
+
+def test_verify_names_the_damaged_file(path, capsys):
+    sera(capsys, "seal", path)
+    store = sd.open(path)
+    shutil.copy(store.layout.epochs / "e000000" / "nodes.parquet", store.layout.epochs / "e000000" / "turns.parquet")
+    assert "turns.parquet: is truncated or changed" in sera(capsys, "verify", path, code=1)
