@@ -44,12 +44,16 @@ def test_a_phase_deals_groups_to_the_stages_of_its_updates():
 @pytest.mark.parametrize("text, fault", [
     ("execution:16,plan:2", "unknown stage 'plan'; allowed: execution, delegation, rubric"),
     ("execution:0", "above 0"), ("execution", "above 0"), ("execution:2,execution:3", "twice"),
-    ("delegation:2", "'execution' is missing"), ("", "unknown stage ''"), ("execution:-1", "above 0"),
+    ("", "unknown stage ''"), ("execution:-1", "above 0"),
 ])  # fmt: skip
 def test_a_bad_schedule_is_refused_with_the_reason(text, fault):
     with pytest.raises(ConfigError) as caught:
         parse_schedule(text)
     assert fault in str(caught.value)
+
+
+def test_one_stage_alone_is_a_schedule():
+    assert parse_schedule("rubric:1").deal(7, 3, 4) == {"rubric": 12}
 
 
 def test_text_form_round_trips_and_versions_are_not_negative():
