@@ -81,10 +81,9 @@ def _(HEADLINES, METRICS, audit, basis_text, interval_text, mo, path, value_text
 
 @app.cell
 def _(audit, charts, mo):
-    mo.vstack(
-        [mo.vstack([mo.md(f"### {f.title}\n\n{f.about}"), f.chart]) for f in charts.figures(audit)]
-        or [mo.md("Nothing to draw yet.")]
-    )
+    cards = [mo.vstack([mo.md(f"### {f.title}\n\n{f.about}"), f.chart]) for f in charts.figures(audit)]
+    rows = [mo.hstack(cards[i : i + 2], widths="equal", gap=2) for i in range(0, len(cards), 2)]
+    mo.vstack(rows or [mo.md("Nothing to draw yet.")])
     return
 
 
