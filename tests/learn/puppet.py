@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from collect.policies import open_policy
 from collect.policy import Completion
@@ -24,7 +25,7 @@ TEXTS = ('{"tool":"get_info","items":["m2_i3"]}', "Goal: craft 2x m2_i3\nInvento
 
 def make_policy(path, *, seed=0, texts=TEXTS):
     """A sealed policy directory with random weights."""
-    tokenizer = build_tokenizer(texts, size=420)
+    tokenizer = build_tokenizer(texts, size=480)
     save_tokenizer(tokenizer, path)
     torch.manual_seed(seed)
     config = Qwen3Config(
@@ -39,6 +40,7 @@ def make_policy(path, *, seed=0, texts=TEXTS):
         tie_word_embeddings=True,
         initializer_range=0.1,
     )
+    disable_progress_bar()
     Qwen3ForCausalLM(config).save_pretrained(path)
     write_policy_json(path, name="puppet", version=0, style="terse")
     return read_policy_directory(path)

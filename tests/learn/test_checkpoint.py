@@ -1,0 +1,176 @@
+"""Checkpoints: whole or not there, random states, kill -9, another number of ranks."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from learn import checkpoint as module
+from learn.checkpoint import (
+    CheckpointError,
+    State,
+    latest,
+    load,
+    needs_conversion,
+    random_states,
+    read,
+    save,
+    set_random_states,
+)
+from learn.ranks import Ranks
+
+STATE = State(
+    run_id="r-1",
+    epoch=0,
+    version=3,
+    cursor=3,
+    finished=False,
+    policy_sha256="p",
+    tokenizer_sha256="t",
+    snapshot_sha256="s",
+    consumed={"execution": 4},
+    rows=[{"update": 0, "loss": 0.1 + 0.2}],
+)
+ROOT = Path(__file__).parents[2]
+
+
+class Shards:
+    """An engine that only has a file to save."""
+
+    zero = 0
+
+    def __init__(self, content=b"weights"):
+        self.ranks = Ranks(0, 1, torch.device("cpu"))
+        self.content = content
+
+    def save(self, directory):
+        (directory / "engine").mkdir()
+        (directory / "engine" / "shard.bin").write_bytes(self.content)
+
+    def load(self, directory):
+        self.content = (directory / "engine" / "shard.bin").read_bytes()
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path):
+    random.seed(1), np.random.seed(2), torch.manual_seed(3)
+    save(tmp_path, Shards(b"abc"), STATE, keep=2)
+    drawn = [random.random(), np.random.rand(), torch.rand(1).item()]
+    found = latest(tmp_path)
+    assert found.state == STATE
+    engine = Shards()
+    load(found, engine)
+    assert engine.content == b"abc"
+    assert [random.random(), np.random.rand(), torch.rand(1).item()] == drawn
+    assert (tmp_path / "latest").read_text() == "c000000\n"
+
+
+def test_random_states_survive_json():
+    states = json.loads(json.dumps(random_states()))
+    before = torch.rand(3)
+    set_random_states(states)
+    assert torch.equal(torch.rand(3), before)
+
+
+def test_the_newest_are_kept_and_rubbish_is_ignored(tmp_path):
+    (tmp_path / ".tmp-c000000").mkdir()
+    (tmp_path / ".tmp-c000000" / "state.json").write_text("{}")
+    assert latest(tmp_path) is None
+    for cursor in range(4):
+        save(tmp_path, Shards(), State(**{**vars_of(STATE), "cursor": cursor}), keep=2)
+    assert sorted(p.name for p in tmp_path.glob("c*")) == ["c000002", "c000003"]
+    assert latest(tmp_path).state.cursor == 3
+    assert not list(tmp_path.glob(".tmp*"))
+
+
+def vars_of(state):
+    return {name: getattr(state, name) for name in State.__slots__}
+
+
+def test_a_failed_save_leaves_the_one_before(tmp_path, monkeypatch):
+    save(tmp_path, Shards(b"old"), STATE, keep=1)
+
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        save(tmp_path, Shards(b"new"), STATE, keep=1)
+    engine = Shards()
+    load(latest(tmp_path), engine)
+    assert engine.content == b"old"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("{", "cannot read"), ('{"format": 99}', "format 99"), ('{"format": 1, "surprise": 2}', "cannot read")],
+)
+def test_an_unreadable_state_is_named_with_the_way_out(tmp_path, text, fault):
+    path = save(tmp_path, Shards(), STATE, keep=1).path
+    (path / "state.json").write_text(text)
+    with pytest.raises(CheckpointError, match=fault):
+        read(path)
+
+
+def test_another_zero_stage_is_refused(tmp_path):
+    found = save(tmp_path, Shards(), STATE, keep=1)
+    engine = Shards()
+    engine.zero = 2
+    with pytest.raises(CheckpointError, match=r"engine\.zero=0"):
+        load(found, engine)
+
+
+def test_only_cut_shards_need_conversion():
+    assert not needs_conversion(STATE, 8)
+    cut = State(**{**vars_of(STATE), "zero": 2, "world_size": 2})
+    assert needs_conversion(cut, 1)
+    assert not needs_conversion(cut, 2)
+
+
+SAVER = """
+import sys
+from pathlib import Path
+from tests.learn.test_checkpoint import STATE, Shards, State, save, vars_of
+for cursor in range(int(sys.argv[2]), 10**6):
+    save(Path(sys.argv[1]), Shards(b"%d" % cursor * 200_000), State(**{**vars_of(STATE), "cursor": cursor}), keep=2)
+    print(cursor, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_the_last_checkpoint_is_whole(tmp_path):
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    draw, cursor = random.Random(5), 0
+    for _ in range(5):
+        command = [sys.executable, "-c", SAVER, str(tmp_path / "c"), str(cursor)]
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()  # imports are done, the first checkpoint is there
+        time.sleep(draw.random() * 0.3)
+        process.send_signal(signal.SIGKILL)
+        printed = [line for line in process.communicate()[0].split() if line.isdigit()]
+        found = latest(tmp_path / "c")
+        engine = Shards()
+        load(found, engine)
+        assert engine.content == b"%d" % found.state.cursor * 200_000
+        assert not printed or found.state.cursor >= int(printed[-1])
+        cursor = found.state.cursor + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_two_ranks_continue_on_one(tmp_path, zero):
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node"]
+    script = str(Path(__file__).with_name("resume_ranks.py"))
+    for size, mode in (("2", "save"), ("1", "load")):
+        command = [*launch, size, script, str(tmp_path), str(zero), mode]
+        subprocess.run(command, check=True, env=env, timeout=400)
+    straight, resumed = (json.loads((tmp_path / f"{mode}.json").read_text()) for mode in ("save", "load"))
+    assert resumed == pytest.approx(straight, rel=1e-5, abs=1e-6)
