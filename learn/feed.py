@@ -81,6 +81,10 @@ class Feed:
         reason = None if datums else "no datum: the groups have no trainable token"
         return Meal(stage, groups, datums, hash_rows(rows), len(dropped), skip_reason=reason)
 
+    def starts_empty(self) -> bool:
+        """True when the first update of the phase has no group, so that nothing will be trained."""
+        return not self.order[self.schedule.stage_at(self.start)]
+
     def _why_empty(self, stage: Stage, used: int) -> str:
         if used:
             return f"stage {stage} has no group left, {used} were trained"

@@ -3,7 +3,8 @@
 Invariant: runs alone, under torchrun and under the deepspeed launcher; only the first rank prints and writes rows.
 
 Run: ``sera learn --store runs/store --method sera --from POLICY --out runs/learn``, or
-``torchrun --nproc_per_node 8 -m sera_data learn ...``.
+``torchrun --nproc_per_node 8 -m sera_data learn ...``, or ``deepspeed --module learn.learn_cli ...`` (that launcher
+puts its --local_rank before the command's own arguments).
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ def _run(
     store: Path, settings: LearnConfig, method: Method, policy: Path, out: Path, epoch: int | None, names: list[str]
 ) -> tuple[Result, bool, float]:
     import sera_data
+    from collect.interruption import Interruption
     from learn.learn_progress import LearnProgress
     from learn.phase import learn_phase, open_phase
     from learn.ranks import join, leave
@@ -105,8 +107,9 @@ def _run(
     phase = open_phase(sera_data.open(store), config=settings, method=method, policy=policy, out=out, epoch=epoch)
     ranks = join(threads=settings.engine.threads)
     sinks = open_sinks(names, directory=out, run_id=phase.run_id) if ranks.first else []
+    bar = LearnProgress(settings.updates_per_collect, epoch=phase.epoch, quiet=not ranks.first)
     try:
-        with LearnProgress(settings.updates_per_collect, epoch=phase.epoch, quiet=not ranks.first) as progress:
+        with Interruption().active(), bar as progress:
 
             def show(row: dict[str, Any]) -> None:
                 progress.update_done(row)
@@ -142,3 +145,11 @@ def _print(result: Result, seconds: float, *, as_json: bool) -> None:
         typer.echo(json.dumps(summary(result, seconds)))
     else:
         print_result(result, seconds)
+
+
+if __name__ == "__main__":
+    import sys
+
+    from sera_data.cli import main
+
+    sys.exit(main(["learn", *sys.argv[1:]]))

@@ -81,13 +81,7 @@ def _play(played: Any) -> None:
         text = f"[{number}/{total}] {step.kind} {step.index} with policy version {played.version()}  ({passed:.0f} s)"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    from learn.record import FRUITLESS_LIMIT, FruitlessError
-
     played.play(announce)
-    last: dict[str, Any] = next((s.result for s in reversed(played.steps) if s.kind == "learn" and s.result), {})
-    if last.get("fruitless_in_a_row", 0) >= FRUITLESS_LIMIT:
-        msg = f"{last['fruitless_in_a_row']} learn phases in a row trained nothing: {'; '.join(last['skips'])}"
-        raise FruitlessError(msg, hint="collect more groups or samples per group, or tasks of another difficulty")
 
 
 def _audit(store: Path, out: Path) -> str:

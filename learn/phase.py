@@ -133,9 +133,7 @@ def _train(
     config, root = phase.config, phase.out / "checkpoints"
     engine: Engine | None = None
     state = _start(phase, snapshot)
-    if not feed.next(
-        version=state.version, done=0, consumed={}
-    ).exhausted:  # else there is nothing to load an engine for
+    if not feed.starts_empty():  # an engine takes seconds to load
         engine, state = resume(phase.parent, out=phase.out, config=config, ranks=ranks, start=state)
     while not state.finished:
         state, row = _one_update(engine, feed, config, state)
