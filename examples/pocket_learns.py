@@ -1,0 +1,125 @@
+"""The result of `examples/pocket_learns.sh`: tables, paired differences and curves.
+
+Invariant: every figure is computed from the stores that the experiment wrote; nothing is chosen. Differences are paired
+by task with a bootstrap over tasks; pair accuracy is compared on the same delegations, because no agent sees a rubric.
+
+Run: ``python examples/pocket_learns.py runs/pocket_learns`` writes learns.md and learns.svg there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+import vl_convert
+
+import sera_data
+from collect.evaluation import compare
+from collect.intervals import bootstrap_mean, paired_difference
+
+CHAINS = {"seed1": "execution, seed 1", "seed2": "execution, seed 2", "control": "shuffled credit"}
+PROTOCOLS = {"t1": "temperature 1", "greedy": "greedy", "at8": "temperature 1, 8 samples"}
+PAIR_SQL = """
+select task_id, avg(case when gap > 1e-9 then 1.0 when gap < -1e-9 then 0.0 else 0.5 end) as accuracy,
+       avg(greatest(0, 0.2 - gap)) as hinge
+from pairs group by task_id
+"""
+
+
+def evals(out: Path, name: str, protocol: str) -> list[dict[str, Any]]:
+    """The `evals` rows of one chain under one protocol."""
+    store = sera_data.open(out / "evals" / name)
+    return store.sql("select * from evals where protocol = $p", {"p": protocol}).pl().to_dicts()
+
+
+def interval(body: dict[str, float]) -> str:
+    """A difference with its 95 % interval, in points."""
+    return f"{100 * body['value']:+.1f} [{100 * body['low']:+.1f}, {100 * body['high']:+.1f}]"
+
+
+def success_table(out: Path) -> list[str]:
+    """Success of every chain and its difference from the shipped weights."""
+    lines = ["| chain | protocol | tasks x samples | success | difference in points [95 %] |", "|---|---|---|---|---|"]
+    for protocol, title in PROTOCOLS.items():
+        before = evals(out, "base", protocol)
+        lines.append(f"| shipped weights | {title} | {shape(before)} | {rate(before):.3f} | |")
+        for name, chain in CHAINS.items():
+            after = evals(out, name, protocol)
+            body = compare(before, after)
+            key = "difference_at_8" if protocol == "at8" else "difference"
+            what = "success@8 " if protocol == "at8" else ""
+            lines.append(f"| {chain} | {title} | {shape(after)} | {rate(after):.3f} | {what}{interval(body[key])} |")
+    return lines
+
+
+def shape(rows: list[dict[str, Any]]) -> str:
+    """Tasks x samples of an evaluation."""
+    tasks = len({row["task_id"] for row in rows})
+    return f"{tasks} x {len(rows) // tasks}"
+
+
+def rate(rows: list[dict[str, Any]]) -> float:
+    """Mean success over judged trees."""
+    judged = [bool(row["success"]) for row in rows if row["success"] is not None]
+    return sum(judged) / len(judged)
+
+
+def pair_table(out: Path) -> list[str]:
+    """Pair accuracy and hinge of the shipped writer and the trained one, paired by task."""
+    found = {n: sera_data.open(out / "probe" / n).sql(PAIR_SQL).pl().to_dicts() for n in ("base", "rubric")}
+    lines = ["| writer | tasks with pairs | pair accuracy | hinge |", "|---|---|---|---|"]
+    for name, title in (("base", "shipped weights"), ("rubric", "after 12 rubric updates")):
+        accuracy, hinge = (bootstrap_mean([row[key] for row in found[name]]) for key in ("accuracy", "hinge"))
+        lines.append(f"| {title} | {accuracy.n} | {accuracy.value:.3f} | {hinge.value:.3f} |")
+    cells = []
+    for key in ("accuracy", "hinge"):
+        before, after = ({row["task_id"]: row[key] for row in found[name]} for name in ("base", "rubric"))
+        change = paired_difference(before, after)
+        cells.append(f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]")
+    lines.append(f"| difference [95 %] | | {cells[0]} | {cells[1]} |")
+    return lines
+
+
+def curve(out: Path) -> pl.DataFrame:
+    """Training success by epoch: what each policy version won on the training tasks of its collect phase."""
+    sql = "select epoch, avg(success) as success, count(distinct task_id) as tasks from trees group by epoch"
+    frames = []
+    for name, title in CHAINS.items():
+        frame = sera_data.open(out / name / "store").sql(sql).pl().sort("epoch")
+        frames.append(frame.with_columns(chain=pl.lit(title), version=pl.int_range(pl.len()) * 4))
+    return pl.concat(frames)
+
+
+def draw(frame: pl.DataFrame, path: Path) -> None:
+    """The curve as SVG."""
+    chart = (
+        alt.Chart(alt.Data(values=frame.select("chain", "version", "success").to_dicts()))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("version:Q", title="policy version that played (optimizer updates)"),
+            y=alt.Y("success:Q", title="success at temperature 1, training worlds", scale=alt.Scale(zero=False)),
+            color=alt.Color("chain:N", title=None),
+        )
+        .properties(width=520, height=260)
+    )
+    path.write_text(vl_convert.vegalite_to_svg(chart.to_dict()), encoding="utf-8")
+
+
+def main(out: Path) -> None:
+    """Write and print the result."""
+    minutes = {n: json.loads((out / f"{n}.loop.json").read_text())["seconds"] / 60 for n in [*CHAINS, "rubric"]}
+    lines = [
+        *success_table(out), "", *pair_table(out), "",
+        "minutes of training: " + ", ".join(f"{name} {value:.1f}" for name, value in minutes.items()),
+    ]  # fmt: skip
+    (out / "learns.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    draw(curve(out), out / "learns.svg")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/pocket_learns"))
