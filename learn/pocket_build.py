@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,19 +21,22 @@ from tokenizers import Tokenizer
 
 from collect.policy_directory import MASK, write_policy_json
 from collect.renderer import ChatRenderer
-from learn.pocket_data import Recipe, Sequences, teacher_chats, tokenised
+from collect.transformers_policy import open_policy
+from learn.pocket_data import SPOKEN, Chat, Recipe, Sequences, Spoken, teacher_chats, tokenised
+from learn.pocket_practice import practise
 from learn.pocket_tokenizer import END, NUMBERS, build_tokenizer, save_tokenizer
 from learn.pocket_training import Course, Progress, Shape, new_model, train
 from sera_data.errors import UsageError
 
-BLOCKS = 20
+PRACTICE_SEED = 1000
+LATE = Course(peak=1e-3, warmup=60, seed=1)
 
 
 class Watcher(NamedTuple):
-    """What is told while building: a finished block of data (index, tokens) and the training's progress."""
+    """What is told while building: finished blocks of data, and the share of a course that is done."""
 
-    block: Callable[[int, int], None]
-    training: Callable[[Progress], None]
+    block: Callable[[int], None]
+    training: Callable[[str, Progress], None]
 
 
 def build(
@@ -39,50 +44,81 @@ def build(
     work: Path,
     *,
     watch: Watcher,
-    blocks: int = BLOCKS,
     recipe: Recipe | None = None,
     shape: Shape | None = None,
     course: Course | None = None,
     threads: int = 2,
 ) -> Path:
-    """Build the policy directory `out`; `work` keeps data and checkpoints until it is done."""
+    """Build the policy directory `out`; `work` keeps data and checkpoints until it is done.
+
+    Two courses: scripted chats, then practice, in which the policy's own episodes, scored by the scripted teacher,
+    are mixed with fresh scripted chats at half the learning rate. `course.minutes` is shared 3:1.
+    """
     import torch
 
+    recipe, shape, course = recipe or Recipe(), shape or Shape(), course or Course()
     work.mkdir(parents=True, exist_ok=True)
-    data = make_data(work, blocks=blocks, recipe=recipe or Recipe(), told=watch.block)
+    data = make_data(work, recipe=recipe, told=watch.block)
     tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
-    shape, course = shape or Shape(), course or Course()
+    allowed = allowed_ids(data, tokenizer)
     torch.set_num_threads(threads)
     model = new_model(tokenizer.get_vocab_size(), shape, end_id=_id(tokenizer, END), seed=course.seed)
-    train(model, data, course, checkpoint=work / "training.pt", report=watch.training)
-    write_policy(model, work, allowed=allowed_ids(data, tokenizer), out=out)
+    first, second = courses(course)
+    told = partial(watch.training, "first course")
+    train(model, data[: recipe.warm], first, checkpoint=work / "first.pt", report=told)
+    practice = make_practice(model, work, allowed=allowed, recipe=recipe)
+    told = partial(watch.training, "second course")
+    late = [*data[recipe.warm :], practice, practice]
+    train(model, late, second, checkpoint=work / "second.pt", report=told)
+    write_policy(model, work, allowed=allowed, out=out)
     shutil.rmtree(work)
     return out
 
 
-def make_data(work: Path, *, blocks: int, recipe: Recipe, told: Callable[[int, int], None]) -> list[Sequences]:
-    """All blocks of sequences, and the tokenizer from the first one; finished blocks are read back."""
+def courses(course: Course) -> tuple[Course, Course]:
+    """The first course as asked and the second one; minutes are shared 3:1."""
+    if course.minutes is None:
+        return course, LATE
+    return replace(course, minutes=course.minutes * 0.75), replace(LATE, minutes=course.minutes * 0.25)
+
+
+def make_data(work: Path, *, recipe: Recipe, told: Callable[[int], None]) -> list[Sequences]:
+    """All blocks of scripted sequences, and the tokenizer from the first one; finished blocks are read back."""
     data = []
-    for index in range(blocks):
+    for index in range(recipe.warm + recipe.late):
         path = work / f"block-{index:03d}.npz"
         if not path.is_file():
             chats = teacher_chats(index, recipe)
             if not (work / "chat_template.jinja").is_file():
                 save_tokenizer(build_tokenizer(m.content for chat in chats for m in chat.messages), work)
-            renderer = ChatRenderer.load(work)
-            tokenised(chats, renderer, renderer.end_id).save(path)
+            _tokenised(chats, work).save(path)
         data.append(Sequences.load(path))
-        told(index, len(data[-1].ids))
+        told(index)
     return data
+
+
+def make_practice(model: Any, work: Path, *, allowed: Sequence[int], recipe: Recipe) -> Sequences:
+    """Lessons on the policy's own episodes."""
+    path = work / "practice.npz"
+    if not path.is_file():
+        policy = open_policy(str(write_policy(model, work, allowed=allowed, out=work / "half")), options={"slots": 128})
+        lessons = practise(policy, trees=recipe.practice, seed=PRACTICE_SEED)
+        _tokenised(lessons, work, spoken="last").save(path)
+    return Sequences.load(path)
+
+
+def _tokenised(chats: Iterable[Chat], work: Path, *, spoken: Spoken = "all") -> Sequences:
+    renderer = ChatRenderer.load(work)
+    return tokenised(chats, renderer, renderer.end_id, spoken=spoken)
 
 
 def allowed_ids(data: Sequence[Sequences], tokenizer: Tokenizer) -> list[int]:
     """What the policy may ever sample: tokens that a teacher spoke, all digits and small numbers, the end token."""
-    spoken = {int(i) for block in data for i in np.unique(block.ids[block.spoken])}
+    spoken = {int(i) for block in data for i in np.unique(block.ids[block.parts == SPOKEN])}
     return sorted(spoken | {_id(tokenizer, text) for text in [*"0123456789", *NUMBERS, END]})
 
 
-def write_policy(model: Any, tokenizer_from: Path, *, allowed: Sequence[int], out: Path) -> None:
+def write_policy(model: Any, tokenizer_from: Path, *, allowed: Sequence[int], out: Path) -> Path:
     """The policy directory: fp16 weights, configuration, tokenizer, template, mask, then policy.json."""
     from safetensors.torch import save_file
 
@@ -95,7 +131,8 @@ def write_policy(model: Any, tokenizer_from: Path, *, allowed: Sequence[int], ou
         shutil.copyfile(tokenizer_from / name, out / name)
     _write_json(out / "generation_config.json", {"eos_token_id": model.config.eos_token_id, "pad_token_id": 0})
     _write_json(out / MASK, {"allowed": list(allowed)})
-    write_policy_json(out, name="pocket", version=0, style="terse")
+    (out / "model.safetensors").chmod(0o644)
+    return write_policy_json(out, name="pocket", version=0, style="terse").path
 
 
 def _id(tokenizer: Tokenizer, token: str) -> int:

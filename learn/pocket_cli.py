@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True, help=__doc__)
 
-BUILD_BLOCKS = 20  # of 1,000 trees and about 300,000 tokens each
+WARM_BLOCKS, LATE_BLOCKS = 18, 6  # of 1,000 trees and about 300,000 tokens each
 
 
 @app.command()
 def build(
     out: Annotated[Path, typer.Option(help="Policy directory to write.")],
     minutes: Annotated[float | None, typer.Option(min=0.01, help="End training after this time.")] = None,
-    blocks: Annotated[int, typer.Option(min=1, help="Blocks of 1,000 scripted trees.")] = BUILD_BLOCKS,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 1,
+    warm: Annotated[int, typer.Option(min=1, help="Blocks of 1,000 scripted trees, first course.")] = WARM_BLOCKS,
+    late: Annotated[int, typer.Option(min=0, help="Blocks beside practice, second course.")] = LATE_BLOCKS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights and order.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
     work: Annotated[Path | None, typer.Option(help="Folder for data and checkpoints [default: OUT.work].")] = None,
@@ -46,9 +46,11 @@ def build(
         msg = f"{out} already holds a policy"
         raise UsageError(msg, hint="name a new folder with --out")
     folder = work or out.with_name(out.name + ".work")
-    plan = {"out": str(out), "work": str(folder), "blocks": blocks, "epochs": epochs, "minutes": minutes, "seed": seed}
+    plan = {"out": str(out), "work": str(folder), "warm": warm, "late": late, "minutes": minutes, "seed": seed}
     if dry_run:
-        typer.echo(json.dumps(plan) if as_json else f"would build {out} from {blocks},000 trees; work folder {folder}")
+        typer.echo(
+            json.dumps(plan) if as_json else f"would build {out} from {warm + late},000 trees; work folder {folder}"
+        )
         return
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads that spin would take the other core
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -88,7 +90,7 @@ def check(
     if not report.holds:
         missed = [figure.requirement.name for figure in report.figures if not figure.holds]
         msg = f"{directory} misses {len(missed)} of {len(report.figures)} figures: {', '.join(missed)}"
-        raise GateFailed(msg, hint="train it longer: sera pocket build --out DIR --epochs 2")
+        raise GateFailed(msg, hint="train it longer: sera pocket build --out DIR --warm 36")
 
 
 def as_rows(report: Report) -> dict[str, Any]:
@@ -124,24 +126,25 @@ def _bars() -> Any:
 def _build(out: Path, folder: Path, plan: dict[str, Any], threads: int) -> Progress:
     from learn.pocket_build import Watcher
     from learn.pocket_build import build as make
+    from learn.pocket_data import Recipe
     from learn.pocket_training import Course
 
     last: list[Progress] = []
     with _bars() as shown:
-        data = shown.add_task("scripted trees", total=plan["blocks"])
+        data = shown.add_task("scripted trees", total=plan["warm"] + plan["late"])
         training = shown.add_task("training", total=1.0)
 
-        def on_training(progress: Progress) -> None:
+        def on_training(course: str, progress: Progress) -> None:
             last.append(progress)
-            note = f"training  loss {progress.loss:.3f}  {progress.tokens_per_second:,.0f} tokens/s"
+            note = f"{course}  loss {progress.loss:.3f}  {progress.tokens_per_second:,.0f} tokens/s"
             shown.update(training, completed=progress.done, description=note)
 
         make(
             out,
             folder,
-            watch=Watcher(lambda index, tokens: shown.update(data, completed=index + 1), on_training),
-            blocks=plan["blocks"],
-            course=Course(epochs=plan["epochs"], minutes=plan["minutes"], seed=plan["seed"]),
+            watch=Watcher(lambda index: shown.update(data, completed=index + 1), on_training),
+            recipe=Recipe(warm=plan["warm"], late=plan["late"]),
+            course=Course(minutes=plan["minutes"], seed=plan["seed"]),
             threads=threads,
         )
     return last[-1]

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from collect.policies import open_policy
 from collect.policy import Message, Policy, Renderer
-from collect.scripted import open_policy
 from collect.services import Services, TreePlan
 from collect.settings import Budgets, DelegationSettings, RoleSampling, RubricSettings, TreeSettings
 from collect.textcraft import TextCraft
@@ -31,24 +31,45 @@ TRAIN_WORLDS = "1000-1499"
 HELD_OUT_WORLDS = "5000-5099"
 WORLD = {"items_per_tier": 8, "max_tier": 3}
 BUDGETS = Budgets(turns=(14, 10, 8), depth=2)
+Spoken = Literal["all", "last"]
 ROLES = ("act", "writer", "scorer")
+PROMPT, SPOKEN, SILENT = 0, 1, 2  # a silent token is context and no target at all
+
+
+class Chat(Protocol):
+    """Role and messages of a chat (see collect.transcript.Transcript)."""
+
+    @property
+    def role(self) -> Role:
+        """Who speaks."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """System, user, assistant, user, ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is generated: trees per block, share of trees with rubrics, and the teacher's options."""
+    """What is generated.
+
+    trees: scripted trees per block. warm, late: blocks for the first and the second course. rubric_share: trees with
+    rubrics. practice: trees that the half-trained policy plays, to learn scoring from. teacher: its options.
+    """
 
     trees: int = 1000
+    warm: int = 18
+    late: int = 6
     rubric_share: float = 0.4
+    practice: int = 600
     teacher: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Token sequences laid end to end; `weights` is 1 on assistant tokens; `roles` indexes ROLES."""
+    """Token sequences laid end to end; `parts` is PROMPT, SPOKEN or SILENT; `roles` indexes ROLES."""
 
     ids: np.ndarray
-    spoken: np.ndarray
+    parts: np.ndarray
     ends: np.ndarray
     roles: np.ndarray
 
@@ -62,14 +83,14 @@ class Sequences:
     def save(self, path: Path) -> None:
         """Write as one .npz in one rename."""
         temporary = path.with_suffix(".tmp.npz")
-        np.savez(temporary, ids=self.ids, spoken=self.spoken, ends=self.ends, roles=self.roles)
+        np.savez(temporary, ids=self.ids, parts=self.parts, ends=self.ends, roles=self.roles)
         temporary.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Sequences:
         """Inverse of save."""
         with np.load(path) as data:
-            return cls(**{name: data[name] for name in ("ids", "spoken", "ends", "roles")})
+            return cls(**{name: data[name] for name in ("ids", "parts", "ends", "roles")})
 
 
 def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
@@ -91,7 +112,7 @@ def train_tasks(block: int, count: int) -> list[Task]:
 
 def teacher_chats(block: int, recipe: Recipe) -> list[Transcript]:
     """All chats of one block of teacher trees."""
-    teacher = open_policy("teacher", options=dict(recipe.teacher))
+    teacher = open_policy("scripted:teacher", options=dict(recipe.teacher))
     policies: dict[Role, Policy] = {"act": teacher, "writer": teacher, "scorer": teacher}
     plain, scored = (Services(TextCraft(), policies, settings(rubrics=r)) for r in (False, True))
 
@@ -106,20 +127,27 @@ def teacher_chats(block: int, recipe: Recipe) -> list[Transcript]:
     return asyncio.run(play())
 
 
-def tokenised(chats: Iterable[Transcript], renderer: Renderer, end_id: int) -> Sequences:
-    """Chats as sequences; only assistant messages and their end tokens are spoken."""
+def tokenised(chats: Iterable[Chat], renderer: Renderer, end_id: int, *, spoken: Spoken = "all") -> Sequences:
+    """Chats as sequences; assistant messages and their end tokens are spoken.
+
+    With spoken "last" only the last reply is; all before it is silent.
+    """
     ids: list[int] = []
-    spoken: list[bool] = []
+    parts: list[int] = []
     ends: list[int] = []
     roles: list[int] = []
     for chat in chats:
-        for piece, own in _pieces(chat.messages, renderer, end_id):
+        pieces = _pieces(chat.messages, renderer, end_id)
+        for index, (piece, own) in enumerate(pieces):
+            kind = SPOKEN if own else PROMPT
+            if spoken == "last":
+                kind = SPOKEN if index == len(pieces) - 1 else SILENT
             ids += piece
-            spoken += [own] * len(piece)
+            parts += [kind] * len(piece)
         ends.append(len(ids))
         roles.append(ROLES.index(chat.role))
     return Sequences(
-        np.array(ids, np.int16), np.array(spoken, bool), np.array(ends, np.int64), np.array(roles, np.int8)
+        np.array(ids, np.int16), np.array(parts, np.int8), np.array(ends, np.int64), np.array(roles, np.int8)
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learn.pocket_data import Sequences
+from learn.pocket_data import SILENT, SPOKEN, Sequences
 
 PAD_ID = 0
 
@@ -169,7 +169,7 @@ def _fill(ordered: Sequence[tuple[int, int, int]], limit: int) -> Iterator[list[
 
 
 def collate(data: Sequence[Sequences], batch: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, which positions are spoken, which are real; padded on the right, where causality hides it."""
+    """Ids, which positions are spoken, which are targets at all; padded on the right, where causality hides it."""
     width = max(length for _, _, length in batch)
     ids = torch.full((len(batch), width), PAD_ID)
     spoken = torch.zeros(len(batch), width, dtype=torch.bool)
@@ -177,8 +177,9 @@ def collate(data: Sequence[Sequences], batch: Sequence[tuple[int, int, int]]) ->
     for row, (block, index, length) in enumerate(batch):
         span = data[block].span(index)
         ids[row, :length] = torch.from_numpy(data[block].ids[span].astype(np.int64))
-        spoken[row, :length] = torch.from_numpy(data[block].spoken[span])
-        real[row, :length] = True
+        parts = torch.from_numpy(data[block].parts[span])
+        spoken[row, :length] = parts == SPOKEN
+        real[row, :length] = parts != SILENT
     return ids, spoken, real
 
 

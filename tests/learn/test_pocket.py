@@ -15,13 +15,14 @@ from collect.transformers_policy import POCKET, open_pocket, open_policy
 from learn import pocket_cli
 from learn.pocket_build import Watcher, allowed_ids, build
 from learn.pocket_check import REQUIREMENTS, Figure, branch_figures, check
-from learn.pocket_data import HELD_OUT_WORLDS, TRAIN_WORLDS, Recipe, Sequences, teacher_chats, tokenised
+from learn.pocket_data import HELD_OUT_WORLDS, SILENT, SPOKEN, TRAIN_WORLDS, Recipe, Sequences, teacher_chats, tokenised
+from learn.pocket_practice import practise
 from learn.pocket_tokenizer import CONTROL, build_tokenizer, save_tokenizer
 from learn.pocket_training import Course, Shape, collate, learning_rate, loss_of, new_model, plan_batches, train
 from sera_data.errors import GateFailed, UsageError
 
 SMALL = Shape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, mlp=48)
-SILENT = Watcher(lambda index, tokens: None, lambda progress: None)
+QUIET = Watcher(lambda index: None, lambda course, progress: None)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,13 @@ def folder(chats, tmp_path_factory):
 def data(chats, folder):
     renderer = ChatRenderer.load(folder)
     return tokenised(chats, renderer, renderer.end_id)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    place = tmp_path_factory.mktemp("built")
+    recipe = Recipe(trees=6, rubric_share=0.5, warm=1, late=1, practice=2)
+    return build(place / "policy", place / "work", watch=QUIET, recipe=recipe, shape=SMALL, threads=1)
 
 
 def test_an_item_a_number_and_a_phrase_are_one_token_each(folder):
@@ -81,9 +89,23 @@ def test_sequences_are_what_the_chat_template_gives(chats, data, folder):
 def test_only_replies_and_their_ends_are_spoken(chats, data, folder):
     renderer = ChatRenderer.load(folder)
     span = data.span(0)
-    spoken = data.ids[span][data.spoken[span]].tolist()
+    spoken = data.ids[span][data.parts[span] == SPOKEN].tolist()
     replies = [m.content for m in chats[0].messages if m.role == "assistant"]
     assert spoken == [i for text in replies for i in [*renderer.encode(text), renderer.end_id]]
+
+
+def test_lessons_teach_the_coach_s_reply_and_nothing_else(built, folder):
+    lessons = practise(open_policy(str(built), options={"slots": 8}), trees=2, seed=5)
+    acts = [lesson for lesson in lessons if lesson.role == "act"]
+    assert acts
+    assert all(json.loads(lesson.messages[-1].content)["tool"] for lesson in acts)
+    renderer = ChatRenderer.load(folder)
+    data = tokenised(acts, renderer, renderer.end_id, spoken="last")
+    for index, lesson in enumerate(acts):
+        span = data.span(index)
+        spoken = data.ids[span][data.parts[span] == SPOKEN].tolist()
+        assert spoken == [*renderer.encode(lesson.messages[-1].content), renderer.end_id]
+        assert set(data.parts[span].tolist()) == {SILENT, SPOKEN}
 
 
 def test_blocks_are_saved_and_worlds_kept_apart(data, tmp_path):
@@ -138,15 +160,6 @@ def test_training_continues_from_its_checkpoint(data, tmp_path):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    place = tmp_path_factory.mktemp("built")
-    recipe = Recipe(trees=6, rubric_share=0.5)
-    return build(
-        place / "policy", place / "work", watch=SILENT, blocks=1, recipe=recipe, shape=SMALL, course=Course(), threads=1
-    )
-
-
 def test_a_build_is_a_verified_policy_that_plays(built):
     directory = read_policy_directory(built)
     assert (directory.name, directory.version, directory.style) == ("pocket", 0, "terse")
@@ -167,7 +180,7 @@ def test_check_exits_3_and_names_what_was_missed(built):
 
 def test_build_plans_and_refuses_an_existing_policy(built, tmp_path):
     result = CliRunner().invoke(pocket_cli.app, ["build", "--out", str(tmp_path / "new"), "--dry-run", "--json"])
-    assert json.loads(result.stdout)["blocks"] == pocket_cli.BUILD_BLOCKS
+    assert json.loads(result.stdout)["warm"] == pocket_cli.WARM_BLOCKS
     assert not list(tmp_path.iterdir())
     result = CliRunner().invoke(pocket_cli.app, ["build", "--out", str(built)])
     assert isinstance(result.exception, UsageError)
@@ -201,7 +214,7 @@ def test_the_mask_allows_what_teachers_say_and_no_control_token(data, folder):
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     allowed = allowed_ids([data], tokenizer)
     assert [i for i in allowed if i < len(CONTROL)] == [tokenizer.token_to_id("<|end|>")]
-    assert set(data.ids[data.spoken].tolist()) <= set(allowed)
+    assert set(data.ids[data.parts == SPOKEN].tolist()) <= set(allowed)
 
 
 def test_the_shipped_policy_is_small_and_its_logprobs_are_the_masked_model():
