@@ -34,7 +34,7 @@ def main() -> int:
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as place:
         store = sd.create(Path(place) / "store")
-        long_trees(store, nodes=options.turns // TURNS_PER_NODE, turns=TURNS_PER_NODE, random=random, scale=0.3)
+        long_trees(store, nodes=options.turns // TURNS_PER_NODE, turns=TURNS_PER_NODE, random=random, pool=500)
         rows = store.turns.arrow()
         unsorted = Path(place) / "unsorted.parquet"
         pq.write_table(rows.take(random.permutation(rows.num_rows)), unsorted, row_group_size=rows.num_rows)

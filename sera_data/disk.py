@@ -12,13 +12,15 @@ import errno
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sera_data.errors import StoreError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from schemas.table import Table
@@ -61,27 +63,30 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def parquet_writer(path: Path, table: Table, *, documented: bool) -> Iterator[pq.ParquetWriter]:
-    """A Parquet writer with the store's encodings; on leaving, the file is complete.
-
-    `documented` keeps the column documentation in the file (sealed files), else it is left out (small shards).
-    """
+def sealed_parquet(path: Path, table: Table) -> Iterator[pq.ParquetWriter]:
+    """A writer for a sealed file, with the column documentation in it; on leaving, the file is complete."""
     import pyarrow.parquet as pq
 
-    schema = table.schema if documented else table.schema.remove_metadata()
-    if not documented:
-        import pyarrow as pa
-
-        schema = pa.schema([f.remove_metadata() for f in schema])
-    with path.open("xb") as handle, pq.ParquetWriter(handle, schema, **encodings(table)) as writer:
+    with path.open("xb") as handle, pq.ParquetWriter(handle, table.schema, **encodings(table)) as writer:
         yield writer
 
 
-def encodings(table: Table) -> dict[str, object]:
+def shard_parquet(table: Table, rows: pa.Table) -> bytes:
+    """The bytes of a shard's file, without the dictionaries, statistics and documentation that the seal adds."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    options = {**encodings(table), "use_dictionary": False, "write_statistics": False}
+    pq.write_table(rows, sink, row_group_size=table.row_group, **options)
+    return sink.getvalue().to_pybytes()
+
+
+@cache
+def encodings(table: Table) -> Mapping[str, Any]:
     """ParquetWriter options: zstd; dictionaries for scalar strings only; logprobs byte-stream-split; ids plain.
 
-    Statistics are kept where they prune (ids, enums, numbers), not for long texts; a Bloom filter on the first key
-    column lets a reader skip the row groups that do not hold an id.
+    Statistics are kept where they prune (ids, enums, numbers), not for long texts.
     """
     import pyarrow as pa
 

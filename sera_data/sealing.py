@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.canonical import sha256_file
 from sera_data.content import directory_hash, in_blocks, table_hashes
-from sera_data.disk import disk_faults, make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
+from sera_data.disk import disk_faults, make_staging, publish_directory, remove_tree, sealed_parquet, write_bytes
 from sera_data.documents import dump_document
 from sera_data.duck import ordered_batches
 from sera_data.errors import StoreError
@@ -113,7 +113,7 @@ def _write_table(connection: duckdb.DuckDBPyConnection, table: Table, staging: P
     while block is not None or not files:  # a table without rows still gets its file
         path = staging / sealed_file_name(table.name, len(files))
         facts: dict[str, Any] = {"path": path.name, "rows": 0, "tree_id_min": None, "tree_id_max": None}
-        with parquet_writer(path, table, documented=True) as writer:
+        with sealed_parquet(path, table) as writer:
             for _ in range(per_file):
                 if block is None:
                     break

@@ -7,6 +7,7 @@ nothing and says so. A unit outside its plan or of a sealed plan is refused.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from schemas import SCHEMA_VERSION, TABLES
-from sera_data.canonical import sha256_file
-from sera_data.disk import disk_faults, make_staging, parquet_writer, publish_directory, remove_tree, write_bytes
-from sera_data.documents import dump_document
+from sera_data.canonical import canonical_json
+from sera_data.disk import disk_faults, make_staging, publish_directory, remove_tree, shard_parquet, write_bytes
 from sera_data.errors import RowError, StoreError
 from sera_data.layout import COMMIT
 from sera_data.plan import Plan
@@ -113,15 +113,10 @@ class ShardWriter:
         files = {}
         for name, data in self._tables.items():
             table, path = TABLES[name], staging / f"{name}.parquet"
-            ordered = data.sort_by([(key, "ascending") for key in table.sort])
-            with parquet_writer(path, table, documented=False) as writer:
-                writer.write_table(ordered, row_group_size=table.row_group)
-            files[name] = {
-                "path": path.name,
-                "rows": data.num_rows,
-                "bytes": path.stat().st_size,
-                "sha256": sha256_file(path),
-            }
+            content = shard_parquet(table, data.sort_by([(key, "ascending") for key in table.sort]))
+            write_bytes(path, content)
+            digest = hashlib.sha256(content).hexdigest()
+            files[name] = {"path": path.name, "rows": data.num_rows, "bytes": len(content), "sha256": digest}
         body = {
             "shard_id": self.shard_id,
             "plan": self.plan.name,
@@ -132,7 +127,7 @@ class ShardWriter:
             "schema_version": SCHEMA_VERSION,
             "files": files,
         }
-        write_bytes(staging / COMMIT, dump_document(body))
+        write_bytes(staging / COMMIT, canonical_json(body).encode())
         return files
 
     def _already(self) -> CommitResult:
