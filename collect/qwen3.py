@@ -23,6 +23,17 @@ from collect.slots import Row
 from sera_data.errors import UsageError
 
 FIRST_CAPACITY = 256
+GROUP = 32  # rows of similar length that attend together: each reads as far as the longest of its group, not of all
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows that attend together: which tokens they are, their slots, how far they read, and the causal mask."""
+
+    tokens: Tensor | slice
+    slots: Tensor
+    reach: int
+    bias: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +94,17 @@ class Qwen3Decoder:
         offset = torch.arange(len(x)) - (ends - lengths)[row_of]
         place = starts[row_of] + offset
         cos, sin = self._cos[place].unsqueeze(1), self._sin[place].unsqueeze(1)
-        columns = torch.arange(reach)
-        queries = starts.unsqueeze(1) + torch.arange(width)
-        bias = torch.zeros(len(rows), 1, width, reach).masked_fill(columns > queries[:, None, :, None], float("-inf"))
         where = None if width == 1 else (row_of, offset)
+        groups = _groups(starts, lengths, slots)
         for layer, cache in zip(self._layers, self._cache, strict=True):
             q, key, value = self._project(layer, x, cos, sin)
             cache[0][slots[row_of], :, place] = key
             cache[1][slots[row_of], :, place] = value
-            keys, values = (part.narrow(2, 0, reach).index_select(0, slots) for part in cache)
-            x = x + F.linear(self._attend(q, keys, values, bias, where), layer.out)
+            seen = x.new_empty(len(x), self._heads * self._dim)
+            for group in groups:
+                keys, values = (part.narrow(2, 0, group.reach).index_select(0, group.slots) for part in cache)
+                seen[group.tokens] = self._attend(q[group.tokens], keys, values, group.bias, where)
+            x = x + F.linear(seen, layer.out)
             gate, up = F.linear(self._rms(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, layer.down)
         return F.linear(self._rms(x[ends - 1], self._norm), self._head)
@@ -138,6 +150,25 @@ class Qwen3Decoder:
             self._cache[i] = self._allocate(larger)
             for new, old in zip(self._cache[i], held, strict=True):
                 new[:, :, :capacity] = old
+
+
+def _groups(starts: Tensor, lengths: Tensor, slots: Tensor) -> list[_Group]:
+    """One group of all rows where some have several new tokens, else groups of rows of similar length."""
+    width, ends = int(lengths.max()), starts + lengths
+    if width > 1:
+        return [_Group(slice(None), slots, int(ends.max()), _causal(starts, width, int(ends.max())))]
+    order = ends.argsort(stable=True)
+    return [
+        _Group(part, slots[part], int(ends[part[-1]]), _causal(starts[part], 1, int(ends[part[-1]])))
+        for part in order.split(GROUP)
+    ]
+
+
+def _causal(starts: Tensor, width: int, reach: int) -> Tensor:
+    """0 where a new token may look, -inf elsewhere: (rows, 1, width, reach)."""
+    queries = starts.unsqueeze(1) + torch.arange(width)
+    later = torch.arange(reach) > queries[:, None, :, None]
+    return torch.zeros(len(starts), 1, width, reach).masked_fill(later, float("-inf"))
 
 
 def supported(config: Mapping[str, Any]) -> bool:
