@@ -77,7 +77,7 @@ class CausalDecoder:
     def __init__(self, model: Any, *, slots: int, max_context: int | None = None) -> None:
         if getattr(model.config, "use_sliding_window", False):
             msg = f"{type(model).__name__} uses a sliding attention window, which the slot cache does not hold"
-            raise UsageError(msg, hint="use a model with full attention, or the vllm engine")
+            raise UsageError(msg, hint="use a model with full attention")
         self._model = model.eval()
         self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
         self.max_context = min(int(model.config.max_position_embeddings), max_context or 1 << 30)

@@ -1,22 +1,29 @@
-"""`sera policy`: look into a policy directory.
+"""`sera policy`: look into a policy directory, or make one of a downloaded model.
 
-Invariant: only reads; a directory that differs from its `policy.json` is an error that names the file.
+Invariant: a directory that differs from its `policy.json` is an error that names the file; `make` writes that file
+and nothing else.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from collect.policy_directory import PolicyDirectory
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
 
 
 @app.callback()
 def policy() -> None:
-    """Inspect policy directories."""
+    """Inspect policy directories, or make one.
+
+    Example: sera policy make models/Qwen3-4B-Instruct-2507 --name qwen3-4b
+    """
 
 
 @app.command()
@@ -32,7 +39,41 @@ def show(
     """
     from collect.policy_directory import read_policy_directory
 
-    found = read_policy_directory(directory, verify=verify)
+    _print(read_policy_directory(directory, verify=verify), as_json=as_json)
+
+
+@app.command()
+def make(
+    directory: Annotated[
+        Path, typer.Argument(help="Model in Hugging Face form: config, safetensors, tokenizer and chat template.")
+    ],
+    *,
+    name: Annotated[str, typer.Option(help="Name of the policy, as it will stand in the store.")],
+    style: Annotated[
+        str, typer.Option(help="Prompt style: full for instruction models, terse for the pocket.")
+    ] = "full",
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Make a downloaded model a policy of version 0: hash its files into policy.json, so that it can be trained.
+
+    Example: sera policy make models/Qwen3-4B-Instruct-2507 --name qwen3-4b
+    """
+    from collect.policy_directory import write_policy_json
+    from sera_data.errors import UsageError
+
+    if style not in ("full", "terse"):
+        msg = f"--style must be full or terse, got {style!r}"
+        raise UsageError(msg)
+    if not directory.is_dir():
+        msg = f"no model directory at {directory}"
+        raise UsageError(msg, hint="download the model first, for example with huggingface-cli download")
+    if (directory / "policy.json").exists():
+        msg = f"{directory} is a policy already"
+        raise UsageError(msg, hint=f"look at it with: sera policy show {directory}")
+    _print(write_policy_json(directory, name=name, version=0, style=style), as_json=as_json)
+
+
+def _print(found: PolicyDirectory, *, as_json: bool) -> None:
     body = {
         "path": str(found.path),
         "name": found.name,

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from learn.pocket_check import Report
     from learn.pocket_training import Progress
 
-app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True, help=__doc__)
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def pocket() -> None:
+    """Rebuild the shipped policy from scripted trajectories, or check its required figures.
+
+    Example: sera pocket check
+    """
+
 
 WARM_BLOCKS, LATE_BLOCKS = 18, 6  # of 1,000 trees and about 300,000 tokens each
 

@@ -1,7 +1,7 @@
 """The rubric model: what a writer's JSON must be, and its canonical form.
 
 Invariant: item weights are finite, non-negative and sum to 1 after validation; `canonical()` is the only text
-that scorers see and that `rubric_sha256` hashes. Rules: specs of the paper's public code, section 7.2, form 1.
+that scorers see and that `rubric_sha256` hashes. Rules as in the paper's public code (arXiv 2610.04902).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The score model: what a scorer's JSON must be.
 
 Invariant: final_score is finite and in [0, 1]; success false requires 0 and success true requires more than 0.
-Rules: specs of the paper's public code, section 7.3.
+Rules as in the paper's public code (arXiv 2610.04902).
 """
 
 from __future__ import annotations

@@ -77,3 +77,20 @@ def test_half_written_directory_is_refused(folder, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(PolicyDirectoryError, match=r"no \.safetensors"):
         write_policy_json(empty, name="x", version=0, style="full")
+
+
+def test_a_downloaded_model_becomes_a_policy(tmp_path):
+    from typer.testing import CliRunner
+
+    from collect.policy_cli import app
+
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}", encoding="utf-8")
+    (model / "model.safetensors").write_bytes(b"weights")
+    made = CliRunner().invoke(app, ["make", str(model), "--name", "mine", "--json"])
+    assert made.exit_code == 0, made.output
+    found = read_policy_directory(model)
+    assert (found.name, found.version, found.style, found.verified) == ("mine", 0, "full", True)
+    again = CliRunner().invoke(app, ["make", str(model), "--name", "mine"])
+    assert "is a policy already" in str(again.exception)
