@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -50,7 +50,7 @@ def make(
     *,
     name: Annotated[str, typer.Option(help="Name of the policy, as it will stand in the store.")],
     style: Annotated[
-        str, typer.Option(help="Prompt style: full for instruction models, terse for the pocket.")
+        Literal["full", "terse"], typer.Option(help="Prompt style: full for instruction models, terse for the pocket.")
     ] = "full",
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
@@ -61,9 +61,6 @@ def make(
     from collect.policy_directory import write_policy_json
     from sera_data.errors import UsageError
 
-    if style not in ("full", "terse"):
-        msg = f"--style must be full or terse, got {style!r}"
-        raise UsageError(msg)
     if not directory.is_dir():
         msg = f"no model directory at {directory}"
         raise UsageError(msg, hint="download the model first, for example with huggingface-cli download")
