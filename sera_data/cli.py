@@ -1,8 +1,9 @@
 """The `sera` command: finds the other packages' commands by entry point and runs one.
 
 Invariant: nothing heavy is imported before a command is chosen, so `--help` and usage errors come at once; a
-command whose extra is not installed is listed and says how to install it. Every fault is one line on stderr
-and an exit code: 0 ok, 1 fault, 2 usage or config, 3 gate failed, 75 preempted.
+command whose extra is not installed is listed and says how to install it. Every fault, foreseen or not, is one line on
+stderr and an exit code: 0 ok, 1 fault, 2 usage or config, 3 gate failed, 75 preempted, 130 Ctrl-C. SERA_TRACEBACK=1
+shows where an unforeseen one came from.
 
 Run: ``sera --help`` or ``python -m sera_data --help``.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import traceback
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
 
@@ -38,6 +40,10 @@ ABOUT: dict[str, str] = {
 EXTRA: dict[str, str] = {"torch": "learn", "transformers": "learn", "deepspeed": "learn", "marimo": "notebook"}
 
 
+READERS = ("duckdb", "_duckdb", "pyarrow", "polars")
+"""Libraries that read the store; what they raise unforeseen is most often about a damaged file."""
+
+
 def commands() -> dict[str, EntryPoint]:
     """Registered commands by name, the built-in ones in the order of ABOUT, then the users' own."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -46,6 +52,13 @@ def commands() -> dict[str, EntryPoint]:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    try:
+        return _flushed(_main(argv))
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _main(argv: list[str] | None) -> int:
     args = sys.argv[1:] if argv is None else argv
     table = commands()
     if not args or args[0] in ("--help", "-h", "help"):
@@ -66,27 +79,71 @@ def _run(name: str, entry: EntryPoint, args: list[str]) -> int:
     try:
         app = entry.load()
         result = app(args=args, prog_name=f"sera {name}", standalone_mode=True)
-    except SystemExit as stop:
-        return _code(stop.code)
+    except SystemExit as stop:  # typer ends by one, and turns Ctrl-C and a closed pipe into one
+        if isinstance(stop.__context__, BrokenPipeError):
+            return _closed_pipe()
+        return _interrupted() if stop.code == 130 else _code(stop.code)
     except SeraError as error:
         return _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
         return _missing(name, error)
-    except KeyboardInterrupt:
-        return _fail("interrupted; the same command continues where it stopped", 130)
-    except BrokenPipeError:  # the reader of our output went away, for example `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _closed_pipe()
     except OSError as error:
-        return _fail(f"{error.strerror or error}: {error.filename or 'no file named'}", 1)
+        return _fail(_disk(error), 1)
+    except Exception as error:  # the last line of defence: one line instead of a page of frames
+        return _unforeseen(name, error)
     return _code(result)
+
+
+def _flushed(code: int) -> int:
+    """The exit code once all output has left; output that cannot leave is a fault like any other."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _closed_pipe()
+    except OSError as error:
+        _silence()
+        return _fail(f"the output was not written: {_disk(error)}", 1)
+    return code
+
+
+def _closed_pipe() -> int:
+    """The reader of our output went away, for example `| head`: it has what it wanted."""
+    _silence()
+    return 0
+
+
+def _silence() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+
+
+def _interrupted() -> int:
+    return _fail("interrupted (hint: the same command starts again, or continues where it stopped)", 130)
+
+
+def _disk(error: OSError) -> str:
+    return f"{error.strerror or error}: {error.filename or 'no file named'}"
+
+
+def _unforeseen(name: str, error: Exception) -> int:
+    if "interrupt" in str(error).lower() and (type(error).__module__ in READERS or isinstance(error, RuntimeError)):
+        return _interrupted()  # DuckDB turns Ctrl-C into an error of its own
+    if os.environ.get("SERA_TRACEBACK"):
+        traceback.print_exception(error)
+    kind = type(error)
+    if kind.__module__.partition(".")[0] in READERS:
+        hint = "'sera data verify STORE' names damaged files"
+        return _fail(f"a file could not be read or written: {kind.__name__}: {error} (hint: {hint})", 1)
+    hint = "this is a fault of the program, please report it with what SERA_TRACEBACK=1 shows"
+    return _fail(f"'sera {name}' stopped at an unforeseen {kind.__name__}: {error} (hint: {hint})", 1)
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> int:
     module = (error.name or "").partition(".")[0]
     extra = EXTRA.get(module)
     if extra is None:
-        raise error
+        return _unforeseen(name, error)
     return _fail(f"'sera {name}' needs {module} (hint: pip install 'sera-data[{extra}]')", 1)
 
 

@@ -20,7 +20,7 @@ from sera_data.errors import ConfigError
 class Config(BaseModel):
     """Base of all configuration models: frozen, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def resolved(self) -> dict[str, Any]:
         """Every setting, defaults included, as plain JSON values."""
@@ -49,9 +49,17 @@ def load_config(model: type[C], path: Path | None, overrides: Sequence[str] = ()
     for override in overrides:
         _apply(data, override)
     try:
-        return model.model_validate(data)
+        config = model.model_validate(data)
     except ValidationError as error:
         raise ConfigError(_explain(model, path, error)) from None
+    try:
+        config.hash()
+    except ValueError as error:  # a free value (`options`) that has no JSON form
+        where = f"config {path}" if path else "config"
+        msg = f"{where} holds a value that has no JSON form: {' '.join(str(error).split())}"
+        hint = "allowed are texts, finite numbers, true, false, null, lists and mappings"
+        raise ConfigError(msg, hint=hint) from None
+    return config
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -60,7 +68,7 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         msg = f"config file not found: {path}"
         raise ConfigError(msg, hint="name an existing YAML file, for example configs/demo.yaml") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or no such date
         msg = f"cannot read config {path}: {' '.join(str(error).split())}"
         raise ConfigError(msg) from None
     if data is None:
@@ -85,7 +93,7 @@ def _apply(data: dict[str, Any], override: str) -> None:
         data = child
     try:
         data[last] = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # not YAML: then it is text
         data[last] = text
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from schemas.words import SHARD_PHASES
 from sera_data.disk import publish_file
-from sera_data.documents import dump_document, read_document
+from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
 from sera_data.layout import is_plan_name, parse_plan_name, plan_name, require_unit_id, shard_plan
 from sera_data.store import Store
@@ -155,6 +155,7 @@ def read_plan(store: Store, name: str) -> Plan:
     epoch, addition = parse_plan_name(name)
     path = store.layout.plan_file(name)
     body = read_document(path, kind="plan", hint="sera data ls STORE lists the plans")
+    require_shape(body, path, kind="plan")
     return Plan(
         store=store,
         name=name,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sera_data.canonical import sha256_file
 from sera_data.disk import publish_file
-from sera_data.documents import dump_document, read_document
+from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
 from sera_data.layout import SEAL, require_snapshot_name
 
@@ -56,6 +56,7 @@ def read_snapshot(store: Store, name: str) -> Snapshot:
     """The snapshot of that name; refused when a directory it names is gone or has another seal."""
     path = store.layout.snapshots / f"{require_snapshot_name(name)}.json"
     body = read_document(path, kind="snapshot", hint="sera data ls STORE lists the snapshots")
+    require_shape(body, path, kind="snapshot")
     for directory, wanted in body["directories"].items():
         seal = store.layout.epochs / directory / SEAL
         if not seal.exists():

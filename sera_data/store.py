@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.disk import publish_file
-from sera_data.documents import dump_document, read_document
+from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
 from sera_data.layout import COMMIT, FORMAT_VERSION, SEAL, Layout, is_plan_name, shard_plan
 from sera_data.version import require_readable
@@ -105,7 +105,7 @@ class Store:
         path = self.layout.epochs / name / SEAL
         body = read_document(path, kind="seal", hint="restore the sealed directory from a copy")
         require_readable(body.get("schema_version"), what="schema version", path=path)
-        return body
+        return require_shape(body, path, kind="seal")
 
     def _commit_document(self, shard_id: str) -> dict[str, Any]:
         path = self.layout.shards / shard_id / COMMIT
@@ -113,7 +113,7 @@ class Store:
             path, kind="commit", hint="restore the shard, or remove its directory and collect it again"
         )
         require_readable(body.get("schema_version"), what="schema version", path=path)
-        return body
+        return require_shape(body, path, kind="commit")
 
 
 def open_store(path: str | Path) -> Store:
@@ -127,6 +127,7 @@ def open_store(path: str | Path) -> Store:
     body = read_document(file, kind="store file", hint="")
     require_readable(body.get("format_version"), current=FORMAT_VERSION, what="format version", path=file)
     require_readable(body.get("schema_version"), what="schema version", path=file)
+    require_shape(body, file, kind="store file")
     for directory in store.layout.directories():
         if not directory.is_dir() and directory != store.layout.staging:
             msg = f"store {store.path} lacks its directory {directory.name}/"
