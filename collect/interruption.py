@@ -49,6 +49,10 @@ class Interruption:
         before: dict[int, Any] = {number: signal.signal(number, self._handle) for number in SIGNALS}
         try:
             yield self
+        except Exception as fault:  # a library that was struck may raise an error of its own, as DuckDB does
+            if self.error is None or fault is self.error:
+                raise
+            raise self.error from fault
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -71,6 +71,9 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
     except FileNotFoundError:
         msg = f"task file not found: {path}"
         raise UsageError(msg, hint="'sera tasks build' makes one") from None
+    except OSError as error:
+        msg = f"task file {path} cannot be read: {error.strerror or error}"
+        raise UsageError(msg, hint="name a file of JSON lines; 'sera tasks build' makes one") from None
     if not found:
         msg = f"{path} holds no task"
         raise UsageError(msg, hint="one JSON object per line; 'sera tasks build' makes such a file")
@@ -79,7 +82,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
 def _decoded(path: Path, number: int, line: bytes) -> Any:
     try:
         return json.loads(line.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{path}:{number}: not a JSON object: {error}"
         raise UsageError(msg, hint="one JSON object per line") from None
 
@@ -103,6 +106,7 @@ def _task_from(body: Any) -> Task:
         if not isinstance(body.get(name), str) or not body[name]:
             msg = f"field {name!r} must be a non-empty text, got {body.get(name)!r}"
             raise ValueError(msg)
+        _require_storable(name, body[name])
     if not isinstance(body.get("spec"), dict):
         msg = f"field 'spec' must be an object, got {type(body.get('spec')).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - every fault of a line is a ValueError
@@ -111,11 +115,22 @@ def _task_from(body: Any) -> Task:
         if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
             msg = f"field {name!r} must be {kind.__name__} or null, got {value!r}"
             raise ValueError(msg)
+        _require_storable(name, value)
     expected = "t" + sha256_json([body["world"], body["profile"], body["spec"]])[:16]
     if body["task_id"] != expected:
         msg = f"task_id {body['task_id']} is not the hash of the content, which is {expected}"
         raise ValueError(msg)
     return Task(**{name: body[name] for name in (*TEXT_FIELDS, "spec")}, **{name: body.get(name) for name in OPTIONAL})
+
+
+def _require_storable(name: str, value: object) -> None:
+    """Refuse what a Parquet column cannot hold: half a surrogate pair, or an integer beyond 64 bits."""
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        msg = f"field {name!r} holds half a surrogate pair, which is no Unicode text: {value!r}"
+        raise ValueError(msg)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        msg = f"field {name!r} must fit in 64 bits, got {value}"
+        raise ValueError(msg)
 
 
 def _published_from(body: Any, book: RecipeBook) -> Task:

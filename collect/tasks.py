@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from collect.config import CollectConfig, WorldConfig
 from collect.task_file import read_tasks
 from collect.textcraft_tasks import build_tasks
-from collect.world import Task
+from collect.world import Task, World
+from collect.worlds import open_world
 from sera_data.errors import ConfigError
 
 
@@ -23,8 +25,20 @@ def load_tasks(config: CollectConfig) -> list[Task]:
         msg = "no tasks: world.tasks is not set"
         raise ConfigError(msg, hint="give --tasks FILE, or set world.tasks to a file or to build parameters")
     if isinstance(world.tasks, str):
-        return select_tasks(read_tasks(Path(world.tasks)), world, source=world.tasks)
+        tasks = select_tasks(read_tasks(Path(world.tasks)), world, source=world.tasks)
+        require_playable(tasks, open_world(world.name, profile=world.profile), source=world.tasks)
+        return tasks
     return select_tasks(build_tasks(world.tasks.resolved()), world, source="world.tasks")
+
+
+def require_playable(tasks: Iterable[Task], world: World[Any], *, source: str) -> None:
+    """Refuse a task whose spec the world cannot start from, before a plan is claimed for it."""
+    for task in tasks:
+        try:
+            world.reset(task)
+        except ValueError as error:
+            msg = f"{source}: task {task.task_id} cannot be played in {task.world}/{task.profile}: {error}"
+            raise ConfigError(msg, hint="leave the task out; 'sera tasks build' makes tasks that fit") from None
 
 
 def select_tasks(tasks: Iterable[Task], world: WorldConfig, *, source: str) -> list[Task]:
