@@ -86,17 +86,21 @@ def sql(
     """
     import duckdb
 
-    text = Path(query[1:]).read_text(encoding="utf-8") if query.startswith("@") else query
+    text = _query(query)
     fmt = Format.json if as_json else fmt
     if fmt is Format.parquet and output is None:
         msg = "--format parquet needs --output FILE.parquet"
         raise UsageError(msg)
     connection = _open(store).connect(view=view.value, snapshot=snapshot)
     try:
+        _require_reading(text)
         frame = connection.sql(text).pl()
-    except duckdb.Error as error:
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except (duckdb.Error, UnicodeEncodeError) as error:
         msg = f"query failed: {' '.join(str(error).split())}"
-        raise UsageError(msg, hint="sera data describe STORE lists tables, views and columns") from None
+        hint = "sera data describe STORE lists tables, views and columns; sera data verify STORE names damaged files"
+        raise UsageError(msg, hint=hint) from None
     _print_rows(frame, fmt, output)
 
 
@@ -255,6 +259,27 @@ def _open(path: Path) -> Store:
     from sera_data.store import open_store
 
     return open_store(path)
+
+
+def _query(query: str) -> str:
+    """The text itself, or that of @FILE."""
+    if not query.startswith("@"):
+        return query
+    try:
+        return Path(query[1:]).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        msg = f"query file {query[1:]!r} cannot be read: {error}"
+        raise UsageError(msg, hint="name a UTF-8 file with one query, or give the query itself") from None
+
+
+def _require_reading(text: str) -> None:
+    """Refuse anything but one query: a COPY or ATTACH would write files, and `sql` changes nothing."""
+    import duckdb
+
+    kinds = [str(statement.type).rpartition(".")[2] for statement in duckdb.extract_statements(text)]
+    if kinds not in (["SELECT"], ["EXPLAIN"]):
+        msg = f"sera data sql takes exactly one query (SELECT, FROM, DESCRIBE, SHOW), got {', '.join(kinds) or 'none'}"
+        raise UsageError(msg, hint="to write a file: --format parquet --output FILE")
 
 
 def _plan_facts(store: Store, plan: Any) -> dict[str, Any]:

@@ -71,6 +71,30 @@ def test_faults_are_one_line_with_a_code(path, capsys, tmp_path):
     assert "no table 'nodez'" in sera(capsys, "describe", path, "--table", "nodez", code=2)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "create table x (a int)",
+        "copy (select 1) to 'out.csv'",
+        "drop view nodes",
+        "attach 'x.db'",
+        "",
+        "select 1; select 2",
+    ],
+)
+def test_sql_takes_one_query_and_writes_nothing(path, capsys, tmp_path, monkeypatch, query):
+    monkeypatch.chdir(tmp_path)
+    fault = sera(capsys, "sql", path, query, code=2)
+    assert fault.startswith("error: sera data sql takes exactly one query")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["s"]
+
+
+def test_sql_file_that_is_no_text(path, capsys, tmp_path):
+    (tmp_path / "q.sql").write_bytes(bytes(range(256)))
+    for name in (tmp_path / "q.sql", tmp_path, tmp_path / "none.sql"):
+        assert "cannot be read" in sera(capsys, "sql", path, f"@{name}", code=2)
+
+
 def test_describe_prints_every_column(path, capsys):
     facts = json.loads(sera(capsys, "describe", path, "--json"))
     assert len(facts["tables"]) == 10
