@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -63,13 +64,14 @@ def evaluation(number: int, index: int) -> dict:
     return {**words, **counts, **key, "temperature": 1.0, "success": True}
 
 
-def write_store(path: Path, worker: int, start: float, end: float, done: multiprocessing.Queue) -> None:
+def write_store(path: Path, worker: int, seconds: float, ready: Barrier, done: multiprocessing.Queue) -> None:
     store = sd.open(path)
     plan = sd.read_plan(store, "e000000")
     samples = [rows_of_unit(worker * 100 + i) for i in range(4)]
     commits = 0
-    wait(start)
-    while time.time() < end:
+    ready.wait()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         with sd.ShardWriter(store, plan, f"w{worker}-{commits:05d}") as writer:
             for table, rows in samples[commits % 4].items():
                 writer.extend(table, rows)
@@ -78,13 +80,14 @@ def write_store(path: Path, worker: int, start: float, end: float, done: multipr
     done.put(commits)
 
 
-def write_delta(path: Path, worker: int, start: float, end: float, done: multiprocessing.Queue) -> None:
+def write_delta(path: Path, worker: int, seconds: float, ready: Barrier, done: multiprocessing.Queue) -> None:
     from deltalake import write_deltalake
 
     samples = [rows_of_unit(worker * 100 + i) for i in range(4)]
     commits = 0
-    wait(start)
-    while time.time() < end:
+    ready.wait()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         for table, rows in samples[commits % 4].items():
             write_deltalake(str(path / table), delta_table(table, rows, worker, commits), mode="append")
         commits += 1
@@ -97,22 +100,17 @@ def delta_table(table: str, rows: list[dict], worker: int, commits: int) -> pa.T
     return pa.Table.from_pylist([{**provenance, **row} for row in rows], schema=schema)
 
 
-def wait(start: float) -> None:
-    while time.time() < start:
-        time.sleep(0.005)
-
-
 def measure(write, path: Path, writers: int, seconds: float) -> float:
     """Commits per second over all writers; a commit that began in time counts, and so does the time it took."""
     context = multiprocessing.get_context("spawn")
-    done = context.Queue()
-    start = time.time() + 3.0 + writers
-    end = start + seconds
-    workers = [context.Process(target=write, args=(path, w, start, end, done)) for w in range(writers)]
+    done, ready = context.Queue(), context.Barrier(writers + 1)
+    workers = [context.Process(target=write, args=(path, w, seconds, ready, done)) for w in range(writers)]
     for worker in workers:
         worker.start()
+    ready.wait()
+    start = time.monotonic()
     commits = sum(done.get(timeout=600) for _ in workers)
-    took = time.time() - start
+    took = time.monotonic() - start
     for worker in workers:
         worker.join()
     return commits / took

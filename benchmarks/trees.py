@@ -14,17 +14,11 @@ VOCABULARY = 64_000
 SAMPLES = 8
 
 
-def long_trees(
-    store: sd.Store, *, nodes: int, turns: int, random: np.random.Generator, scale: float = 1.0, pool: int = 0
-) -> sd.Plan:
-    """Commit and seal one epoch of `nodes` roots with `turns` act turns each, 8 samples a task, 64 tasks a unit.
-
-    `scale` shortens prompts and completions; with a `pool`, nodes share that many made-up token sequences (faster).
-    """
+def long_trees(store: sd.Store, *, nodes: int, turns: int, random: np.random.Generator) -> sd.Plan:
+    """Commit and seal one epoch of `nodes` roots with `turns` act turns each, 8 samples a task, 64 tasks a unit."""
     tasks = -(-nodes // SAMPLES)
     units = [{"unit_id": f"u{i:04d}"} for i in range(-(-tasks // 64))]
     plan = sd.claim_plan(store, run_id=RUN, phase="collect", config_hash=CONFIG_HASH, units=units)
-    made: list[list[dict[str, Any]]] = []
     for index, unit in enumerate(plan.unit_ids):
         rows: dict[str, list[dict[str, Any]]] = {
             "runs": [run_row()],
@@ -36,11 +30,9 @@ def long_trees(
         for task in range(64 * index, min(64 * index + 64, tasks)):
             rows["tasks"].append(task_row(task_id(task)))
             for sample in range(min(SAMPLES, nodes - task * SAMPLES)):
-                number = SAMPLES * task + sample
-                if not pool or len(made) < pool:
-                    made.append(_turns("r", "t", turns=turns, random=random, scale=scale))
-                shared = made[number % pool] if pool else made.pop()
-                _add_node(rows, task_id(task), sample, made=shared, random=random)
+                tree = tree_id(RUN, 0, task_id(task), sample)
+                made = _turns(tree, task_id(task), turns=turns, random=random)
+                _add_node(rows, task_id(task), sample, made=made, random=random)
         write_unit(store, plan, unit, rows)
     sd.seal(store, plan.name)
     return plan
@@ -55,9 +47,7 @@ def _add_node(
     random: np.random.Generator,
 ) -> None:
     tree, turns = tree_id(RUN, 0, task, sample), len(made)
-    for step, turn in enumerate(made):
-        names = {"turn_id": f"{tree}#{step:04d}", "node_id": tree, "tree_id": tree, "task_id": task}
-        rows["turns"].append({**turn, **names, "base_turn": f"{tree}#{step - 1:04d}" if step else None})
+    rows["turns"] += made
     shared = {"node_id": tree, "tree_id": tree, "task_id": task}
     counts = {"n_turns": turns, "n_children": 0, "turn_budget": 20}
     counts["n_prompt_tokens"] = sum(len(t["prompt_ids"] or []) for t in made)
@@ -71,12 +61,12 @@ def _add_node(
     rows["labels"].append({**shared, **label, "inclusion_probability": 1.0, "value": float(random.integers(2))})
 
 
-def _turns(tree: str, task: str, *, turns: int, random: np.random.Generator, scale: float) -> list[dict[str, Any]]:
+def _turns(tree: str, task: str, *, turns: int, random: np.random.Generator) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     prompt: list[int] = []
     for step in range(turns):
-        own = _tokens(random, int(scale * (600 if step == 0 else random.integers(20, 120))))
-        completion = _tokens(random, int(scale * random.integers(30, 150)))
+        own = _tokens(random, 600 if step == 0 else int(random.integers(20, 120)))
+        completion = _tokens(random, int(random.integers(30, 150)))
         prompt = [*prompt, *own]
         text = " ".join(_WORDS[i % len(_WORDS)] for i in completion)
         turn = {
