@@ -20,7 +20,7 @@ from sera_data.errors import ConfigError
 class Config(BaseModel):
     """Base of all configuration models: frozen, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
 
     def resolved(self) -> dict[str, Any]:
         """Every setting, defaults included, as plain JSON values."""

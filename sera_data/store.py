@@ -8,6 +8,7 @@ Run: ``import sera_data as sd; s = sd.open(path); s.nodes.pl(); s.sql("select co
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -99,7 +100,7 @@ class Store:
 
     def shard_ids(self) -> list[str]:
         """Ids of the committed shards that are still in `shards/`, sealed or not, sorted."""
-        return sorted(path.name for path in self.layout.shards.iterdir() if is_plan_name(shard_plan(path.name)))
+        return sorted(path.name for path in _entries(self.layout.shards) if is_plan_name(shard_plan(path.name)))
 
     def _seal_document(self, name: str) -> dict[str, Any]:
         path = self.layout.epochs / name / SEAL
@@ -116,6 +117,11 @@ class Store:
         return require_shape(body, path, kind="commit")
 
 
+def _entries(directory: Path) -> list[Path]:
+    """What a directory holds; nothing where a read-only copy lost it because it was empty."""
+    return list(directory.iterdir()) if directory.is_dir() else []
+
+
 def open_store(path: str | Path) -> Store:
     """Open an existing store; StoreError when there is none or a newer release wrote it."""
     store = Store(Path(path))
@@ -129,10 +135,19 @@ def open_store(path: str | Path) -> Store:
     require_readable(body.get("schema_version"), what="schema version", path=file)
     require_shape(body, file, kind="store file")
     for directory in store.layout.directories():
-        if not directory.is_dir() and directory != store.layout.staging:
+        if directory.is_dir():
+            continue
+        if directory == store.layout.epochs:
             msg = f"store {store.path} lacks its directory {directory.name}/"
             raise StoreError(msg, hint=f"restore it from a copy, or make it if it was empty: mkdir {directory}")
+        _restore_empty(directory)
     return store
+
+
+def _restore_empty(directory: Path) -> None:
+    """Make a directory that git or an object store dropped because it was empty; harmless where nothing is written."""
+    with contextlib.suppress(OSError):
+        directory.mkdir(exist_ok=True)
 
 
 def create_store(path: str | Path) -> Store:

@@ -147,7 +147,7 @@ def _document_problems(store: Store) -> Iterator[Problem]:
         (store.layout.epochs, is_plan_name),
         (store.layout.shards, lambda n: is_plan_name(shard_plan(n))),
     ):
-        for path in sorted(parent.iterdir()):
+        for path in sorted(parent.iterdir()) if parent.is_dir() else []:
             if not right(path.name):
                 yield Problem(str(path), "does not belong here, but a glob would read it", "move it out of the store")
     for path in sorted(store.layout.snapshots.glob("*.json")):

@@ -50,20 +50,22 @@ def test_ctrl_c_before_a_command_is_chosen(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("error: interrupted")
 
 
+class Output:
+    def __init__(self, error):
+        self.error = error
+
+    def flush(self):
+        raise self.error
+
+
 def test_output_that_cannot_leave(monkeypatch, capsys):
-    def flush():
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(cli, "_silence", lambda: None)
-    monkeypatch.setattr(sys.stdout, "flush", flush)
-    assert cli._flushed(0) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", Output(OSError(28, "No space left on device")))
+        assert cli._flushed(0) == 1
+        patched.setattr(sys, "stdout", Output(BrokenPipeError()))
+        assert cli._flushed(1) == 0
     assert "the output was not written: No space left" in capsys.readouterr().err
-
-    def closed():
-        raise BrokenPipeError
-
-    monkeypatch.setattr(sys.stdout, "flush", closed)
-    assert cli._flushed(1) == 0
 
 
 class Free(Config):

@@ -78,6 +78,17 @@ def test_a_store_without_one_of_its_directories_is_named(tmp_path):
         sd.open(store.path)
 
 
+def test_directories_that_git_drops_because_they_are_empty_come_back(tmp_path):
+    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+    counted = store.sql("select count(*) from nodes").fetchall()
+    sd.collect_garbage(store, staging_hours=0, sealed_hours=0)
+    for name in ("_staging", "shards", "snapshots"):
+        (store.path / name).rmdir()
+    again = sd.open(store.path)
+    assert again.sql("select count(*) from nodes").fetchall() == counted
+    assert (store.path / "shards").is_dir()
+
+
 def test_names_that_do_not_exist(sealed):
     with pytest.raises(AttributeError, match="tables: runs, tasks"):
         _ = sealed.nodez
