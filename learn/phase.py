@@ -61,20 +61,20 @@ def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]]
         return read_result(phase, done)
     started = datetime.now(UTC)
     if ranks.first:
-        plan, snapshot = _claim(phase), _snapshot(phase)
+        _snapshot(phase)
     ranks.barrier()
-    if not ranks.first:
-        plan, snapshot = _claim(phase), _snapshot(phase)
+    snapshot = _snapshot(phase)
     connection = phase.store.connect(view="sealed", snapshot=snapshot.name)
     try:
         engine, state = _train(phase, connection, snapshot, ranks, on_row)
     finally:
         connection.close()
     policy = _export(phase, engine, state, ranks)
-    if ranks.first:
-        commit_updates(phase, plan, state, started)
+    plan = ""
+    if ranks.first:  # claimed only now, so that a phase that is refused leaves no open plan behind
+        plan = commit_updates(phase, _claim(phase), state, started)
     ranks.barrier()
-    return Result(phase.run_id, phase.epoch, state.version, policy, state.rows, plan.name, fruitless(phase))
+    return Result(phase.run_id, phase.epoch, state.version, policy, state.rows, plan, fruitless(phase))
 
 
 def open_phase(

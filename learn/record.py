@@ -83,8 +83,8 @@ def identity(phase: Phase) -> tuple[str, str, str]:
     return phase.run_id, phase.config.hash(), phase.parent.sha256
 
 
-def commit_updates(phase: Phase, plan: Plan, state: State, started: datetime) -> None:
-    """Write the rows of a phase as its shard and seal it; what is there already is left."""
+def commit_updates(phase: Phase, plan: Plan, state: State, started: datetime) -> str:
+    """Write the rows of a phase as its shard and seal it, what is there already is left; the plan's name."""
     served = phase.parent.identity(engine="deepspeed")
     policies = [
         {
@@ -103,6 +103,7 @@ def commit_updates(phase: Phase, plan: Plan, state: State, started: datetime) ->
         writer.extend("updates", state.rows)
         writer.commit()
     sera_data.seal(phase.store, plan.name)
+    return plan.name
 
 
 def read_result(phase: Phase, plan: Plan) -> Result:
