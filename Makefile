@@ -41,7 +41,7 @@ types: $(VENV)/.installed
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed
-	for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $(BIN)/python $$file || exit 1; done
+	for file in benchmarks/store_*.py; do echo "== $$file"; $(RUN) PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
 wheel: $(VENV)/.installed
 	$(BIN)/python -m build --wheel
