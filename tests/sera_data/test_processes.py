@@ -72,7 +72,7 @@ def test_a_file_size_limit_is_a_full_disk(tmp_path):
 def test_twenty_kills_lose_and_repeat_nothing(tmp_path):
     """Kill -9 while a unit is being committed, twenty times; the store that results equals an undisturbed one."""
     draw = random.Random(20)
-    kills, units = 0, 60
+    kills, units = 0, 240
     while kills < 20:
         process = start(tmp_path / "s", units=units)
         begins, took, since = 0, 0.0, 0.0
