@@ -8,13 +8,13 @@ what was owned before does not count. Recipe books are cached per process (`coll
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from collect.recipes import RecipeBook, recipe_book
-from collect.world import Action, Agent, Event, Fork, Task, Tool, Verdict
+from collect.world import Action, Agent, End, Event, Fork, GoalKind, Task, Tool, Verdict
 from sera_data.canonical import canonical_json
 
 MAX_COUNT = 1_000_000
@@ -123,6 +123,7 @@ class TextCraft:
     name = "textcraft"
     version = "net-gain-1"
     fork: Fork = "pure"
+    goal_kind: GoalKind = "targets"
 
     profiles = ("rao-42", "strict")
 
@@ -142,6 +143,18 @@ class TextCraft:
         """Targets of the task."""
         return check_targets(book_of(task.spec), task.spec.get("targets"))
 
+    def enter(self, state: Inventory, agent: Agent, parent: Agent | None) -> Inventory:
+        """The same state: agents have no place here."""
+        return state
+
+    def leave(self, state: Inventory, agent: Agent) -> Inventory:
+        """The same state."""
+        return state
+
+    def over(self, state: Inventory) -> End | None:
+        """Never: an agent ends its own episode."""
+        return None
+
     def observe(self, state: Inventory, agent: Agent) -> str:
         """The inventory as compact JSON."""
         return _compact(dict(state.items))
@@ -149,12 +162,12 @@ class TextCraft:
     def apply(self, state: Inventory, agent: Agent, action: Action) -> tuple[Inventory, Event]:
         """Run one tool; the state changes only in a craft that succeeds."""
         if action.tool == "view_inventory":
-            return state, Event(True, _compact(dict(state.items)))
+            return state, Event(True, _compact(dict(state.items)), feedback="info")
         if action.tool == "get_info":
             return state, _get_info(state, action.arguments.get("items"))
         if action.tool == "craft":
             return _craft(state, action.arguments)
-        return state, Event(False, f"Error: unknown tool {action.tool}, allowed: {', '.join(t.name for t in TOOLS)}")
+        return state, _refused(f"unknown tool {action.tool}, allowed: {', '.join(t.name for t in TOOLS)}")
 
     def check_targets(self, state: Inventory, raw: Any) -> Mapping[str, Any]:
         """Validated targets of a launch from this state."""
@@ -164,7 +177,14 @@ class TextCraft:
         """``craft 2x m2_i3, 1x o1_i1``."""
         return "craft " + ", ".join(f"{count}x {item}" for item, count in targets.items())
 
-    def verdict(self, start: Inventory, end: Inventory, targets: Mapping[str, Any] | None) -> Verdict | None:
+    def verdict(
+        self,
+        start: Inventory,
+        end: Inventory,
+        targets: Mapping[str, Any] | None,
+        *,
+        changes: Sequence[Mapping[str, Any]] = (),
+    ) -> Verdict | None:
         """Success when the net gain reaches every target."""
         if not targets:
             return None
@@ -195,8 +215,12 @@ class TextCraft:
 
 def _get_info(state: Inventory, items: Any) -> Event:
     if not isinstance(items, (list, tuple)) or not items or not all(isinstance(item, str) for item in items):
-        return Event(False, f"Error: items must be a non-empty list of names, got {_shown(items)}")
-    return Event(True, _compact([_info(state, item) for item in items]))
+        return _refused(f"items must be a non-empty list of names, got {_shown(items)}")
+    return Event(True, _compact([_info(state, item) for item in items]), feedback="info")
+
+
+def _refused(fault: str) -> Event:
+    return Event(False, f"Error: {fault}", feedback="rejected")
 
 
 def _info(state: Inventory, item: str) -> dict[str, Any]:
@@ -214,14 +238,15 @@ def _craft(state: Inventory, arguments: Mapping[str, Any]) -> tuple[Inventory, E
     ingredients: Any = arguments.get("ingredients")
     fault = _malformed(target, ingredients) or _refusal(state, target[0], target[1], ingredients)
     if fault:
-        return state, Event(False, f"Error: {fault}")
+        return state, _refused(fault)
     item, count = target
     stock = dict(state.items)
     for name, amount in ingredients.items():
         stock[name] -= amount
     stock[item] = stock.get(item, 0) + count
+    text = f"Crafted {count}x {item}, have {stock[item]}."
     delta = {**{name: -amount for name, amount in ingredients.items()}, item: count}
-    return inventory(state.book, stock), Event(True, f"Crafted {count}x {item}, have {stock[item]}.", delta)
+    return inventory(state.book, stock), Event(True, text, delta, "ok")
 
 
 def _malformed(target: Any, ingredients: Any) -> str | None:

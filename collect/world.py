@@ -2,15 +2,19 @@
 
 Invariant: no function mutates its input; a state is fully described by `dump(state)`, so that a branch can be
 replayed from its parent state and its actions. Worlds register under the entry-point group `sera.worlds`.
+Several agents may share a state: the runner lets each `enter` before its first turn and `leave` when it returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 Fork = Literal["pure", "snapshot", "replay", "none"]
+Feedback = Literal["ok", "rejected", "info", "success", "failure", "exhausted"]
+End = Literal["success", "failure", "exhausted"]
+GoalKind = Literal["targets", "text"]
 S = TypeVar("S")
 
 
@@ -49,11 +53,16 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened: ok, the text returned to the agent, and the state change as plain JSON (None = no change)."""
+    """What happened: ok, the text returned to the agent, and the state change as plain JSON (None = no change).
+
+    feedback: ok (it was done), rejected, info (a look-up), or how this action ended the world for everybody;
+    None for what is no action of a world (a launch, a reply that did not parse).
+    """
 
     ok: bool
     result: str
     delta: Mapping[str, Any] | None = None
+    feedback: Feedback | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +83,32 @@ class Tool:
 
 
 class World(Protocol, Generic[S]):
-    """A registered world. `version` names the label checker; `fork` declares how branches are made."""
+    """A registered world. `version` names the label checker; `fork` declares how branches are made.
+
+    goal_kind: `targets` (a launch names typed targets) or `text` (a launch's raw targets are
+    {"goal": text, "max_steps": integer or None}, and `check_targets` adds a predicate where the text names one).
+    """
 
     name: str
     profile: str
     version: str
     fork: Fork
+    goal_kind: GoalKind
 
     def reset(self, task: Task) -> S:
         """Start state of a task; raises ValueError for a spec that is not one of this world."""
 
     def root_targets(self, task: Task) -> Mapping[str, Any] | None:
         """Typed targets of the root, or None."""
+
+    def enter(self, state: S, agent: Agent, parent: Agent | None) -> S:
+        """The state with a new agent in it: a child starts where its parent is, the root at the world's start."""
+
+    def leave(self, state: S, agent: Agent) -> S:
+        """The state without an agent that has returned."""
+
+    def over(self, state: S) -> End | None:
+        """How the world has ended for everybody, or None while it goes on."""
 
     def observe(self, state: S, agent: Agent) -> str:
         """What the first message shows of the state (compact JSON for TextCraft: the inventory)."""
@@ -102,8 +125,19 @@ class World(Protocol, Generic[S]):
     def goal(self, targets: Mapping[str, Any]) -> str:
         """Goal in words for typed targets."""
 
-    def verdict(self, start: S, end: S, targets: Mapping[str, Any] | None) -> Verdict | None:
-        """Program label of an episode that explicitly finished, or None when the goal is not checkable."""
+    def verdict(
+        self,
+        start: S,
+        end: S,
+        targets: Mapping[str, Any] | None,
+        *,
+        changes: Sequence[Mapping[str, Any]] = (),
+    ) -> Verdict | None:
+        """Program label of an episode that explicitly finished, or None when the goal is not checkable.
+
+        changes: deltas of the accepted actions of the node and its committed descendants, in order, so that a child
+        is judged on its own state change even when siblings worked in between.
+        """
 
     def difference(self, start: S, end: S) -> Mapping[str, Any]:
         """Net state change as plain JSON, shown to scorers; never a reward or a label."""

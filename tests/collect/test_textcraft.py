@@ -54,13 +54,14 @@ def craft(stock, target, ingredients):
 def test_refused_crafts_say_why_and_change_nothing(target, ingredients, reason):
     before, after, event = craft({"raw_a4": 2, "m3_ore": 5}, target, ingredients)
     assert (event.ok, event.result, event.delta) == (False, f"Error: {reason}", None)
+    assert event.feedback == "rejected"
     assert after is before
 
 
 @pytest.mark.parametrize("pair", [list, tuple])
 def test_a_craft_moves_exactly_its_recipe(pair):
     before, after, event = craft({"raw_a4": 2, "a1_i1": 1}, pair(("a1_i1", 6)), {"raw_a4": 2})
-    assert (event.ok, event.result) == (True, "Crafted 6x a1_i1, have 7.")
+    assert (event.ok, event.result, event.feedback) == (True, "Crafted 6x a1_i1, have 7.", "ok")
     assert event.delta == {"raw_a4": -2, "a1_i1": 6}
     assert dict(after.items) == {"a1_i1": 7}
     assert dict(before.items) == {"a1_i1": 1, "raw_a4": 2}
@@ -85,7 +86,8 @@ def test_info_wants_a_list_of_names(items):
 
 def test_inventory_and_unknown_tools():
     state = inventory(BOOK, {"raw_a4": 2, "a1_i1": 1})
-    assert WORLD.apply(state, AGENT, Action("view_inventory"))[1].result == '{"a1_i1":1,"raw_a4":2}'
+    looked = WORLD.apply(state, AGENT, Action("view_inventory"))[1]
+    assert (looked.result, looked.feedback) == ('{"a1_i1":1,"raw_a4":2}', "info")
     assert WORLD.observe(state, AGENT) == '{"a1_i1":1,"raw_a4":2}'
     after, event = WORLD.apply(state, AGENT, Action("steal", {}))
     assert after is state
@@ -217,6 +219,14 @@ def test_specs_that_are_refused(changes, reason):
         WORLD.reset(task(**changes))
     with pytest.raises(ValueError, match="has world_seed"):
         WORLD.reset(Task("t", "textcraft", "rao-42", "val", "easy", "", {}))
+
+
+def test_agents_have_no_place_and_the_world_never_ends():
+    state = WORLD.reset(task())
+    assert WORLD.enter(state, AGENT, None) is state
+    assert WORLD.leave(state, AGENT) is state
+    assert WORLD.over(state) is None
+    assert WORLD.goal_kind == "targets"
 
 
 def test_states_are_values():

@@ -37,13 +37,22 @@ SCORE = {"success": True, "criterion_scores": [1, 0.5], "final_score": 0.9}
 class Pot:
     """State: sorted tuple of (item, count). One tool: add {"item", "n"}."""
 
-    name, profile, version, fork = "pot", "p", "v1", "pure"
+    name, profile, version, fork, goal_kind = "pot", "p", "v1", "pure", "targets"
 
     def reset(self, task):
         return tuple(sorted(task.spec["inventory"].items()))
 
     def root_targets(self, task):
         return task.spec["targets"]
+
+    def enter(self, state, agent, parent):
+        return state
+
+    def leave(self, state, agent):
+        return state
+
+    def over(self, state):
+        return None
 
     def observe(self, state, agent):
         return json.dumps(dict(state), separators=(",", ":"))
@@ -67,7 +76,7 @@ class Pot:
     def goal(self, targets):
         return "make " + ", ".join(f"{n}x {item}" for item, n in targets.items())
 
-    def verdict(self, start, end, targets):
+    def verdict(self, start, end, targets, *, changes=()):
         gained = self.difference(start, end)
         return Verdict(all(gained.get(i, 0) >= n for i, n in targets.items()), {"gained": gained, "m": "MARKER-LABEL"})
 
