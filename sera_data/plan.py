@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,10 @@ from sera_data.store import Store
 
 @dataclass(frozen=True)
 class Plan:
-    """One plan as stored. `units` are the planner's own dicts, each with a `unit_id`."""
+    """One plan as stored. `units` are the planner's own dicts, each with a `unit_id`.
+
+    about: what the planner says of itself, so that a mismatch can be explained; it names nothing.
+    """
 
     store: Store
     name: str
@@ -37,6 +40,7 @@ class Plan:
     policy_hash: str | None
     config_hash: str
     units: tuple[dict[str, Any], ...]
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -97,6 +101,7 @@ def claim_plan(
     config_hash: str,
     units: Sequence[Mapping[str, Any]],
     policy_hash: str | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Claim the store's next epoch, or return this run's plan that is not sealed yet.
 
@@ -104,6 +109,7 @@ def claim_plan(
     ...                   units=[{"unit_id": "u0000", "purpose": "execution"}])   # doctest: +SKIP
     """
     body = _body(run_id=run_id, phase=phase, policy_hash=policy_hash, config_hash=config_hash, units=units)
+    body["about"] = dict(about or {})
     while True:
         names = [name for name in plan_names(store) if parse_plan_name(name)[1] is None]
         own = _own_plan(store, names, body)
@@ -166,6 +172,7 @@ def read_plan(store: Store, name: str) -> Plan:
         policy_hash=body["policy_hash"],
         config_hash=body["config_hash"],
         units=tuple(body["units"]),
+        about=body.get("about", {}),
     )
 
 
