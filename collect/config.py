@@ -201,6 +201,9 @@ class CollectConfig(Config):
     style: Literal["auto", "terse", "full"] = Field(
         default="auto", description="Prompt style. auto: the one the policy was made for, 'full' where it does not say."
     )
+    dialect: Literal["auto", "json", "blocks", "code"] = Field(
+        default="auto", description="How agents write their calls. auto: the world's own dialect."
+    )
     groups: Groups = Field(default_factory=lambda: Groups(execution=16), description="Groups per purpose.")
     samples: int = Field(default=8, ge=1, description="Trees per task.")
     budgets: Budgets = Field(default_factory=lambda: Budgets(), description="Limits of one tree.")

@@ -1,4 +1,4 @@
-"""One decision of an agent, as typed data: act, delegate, finish, or invalid with the reason.
+"""One decision of an agent, as typed data: act, delegate, finish, a cell of code, or invalid with the reason.
 
 Invariant: a decision is validated once, where the text is parsed, and never parsed back from text; every launch
 carries the character span of the text that asked for it.
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from collect.world import Action
 
-DecisionKind = Literal["act", "delegate", "finish", "invalid"]
+DecisionKind = Literal["act", "delegate", "finish", "cell", "invalid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """kind; for act: action; delegate: launches; finish: message; invalid: reason.
+    """kind; for act: action; delegate: launches; finish: message; cell: cell (its code); invalid: reason.
 
     `action` is also set for delegate and finish (tool `delegate` / `finish` with plain arguments). An invalid reply
     that tried to delegate keeps its span in `launches`, so that the attempt is stored.
@@ -37,3 +37,4 @@ class Decision:
     launches: tuple[Launch, ...] = ()
     message: str | None = None
     reason: str | None = None
+    cell: str | None = None

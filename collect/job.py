@@ -17,6 +17,7 @@ from typing import Any
 
 from collect.config import CollectConfig
 from collect.dealing import WorkUnit, deal, draw_tasks, lay_out, resolve_counts, share, task_set_hash
+from collect.dialect import dialect_for
 from collect.interruption import Interruption
 from collect.playing import play_units, tree_plans
 from collect.policies import policy_hash, policy_rows
@@ -126,11 +127,13 @@ def run_job(
     before = job.plan.committed()
     todo = [unit for unit in mine if unit.unit_id not in before]
     config = job.config
+    world = open_world(config.world.name, profile=config.world.profile)
     services = Services(
-        world=open_world(config.world.name, profile=config.world.profile),
+        world=world,
         policies=policies,
         settings=config.tree_settings(),
         style=style,
+        dialect=dialect_for(world, config.dialect),
     )
     provenance = Provenance(
         identity=job.identity, phase=job.phase, policies=policy_rows(policies), started_at=datetime.now(UTC)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from collect.dialect import Dialect
 from collect.dialect_json import JsonDialect
 from collect.policy import Policy
 from collect.settings import TreeSettings
@@ -39,7 +40,7 @@ class Services:
     policies: Mapping[Role, Policy]
     settings: TreeSettings = field(default_factory=TreeSettings)
     style: Style = "terse"
-    dialect: JsonDialect = field(default_factory=JsonDialect)
+    dialect: Dialect = field(default_factory=JsonDialect)
 
 
 @dataclass(frozen=True, slots=True)
