@@ -74,6 +74,8 @@ def completion_cap(budgets: Budgets, *, max_tokens: int, n_prompt: int | None, n
     n_prompt: tokens of the prompt, None when unknown. n_used: completion tokens that the agent has used.
     """
     cap = max_tokens
+    if budgets.prompt is not None and n_prompt is not None and n_prompt > budgets.prompt:
+        return 0
     if budgets.tokens is not None:
         cap = min(cap, budgets.tokens - n_used)
     if budgets.context is not None and n_prompt is not None:

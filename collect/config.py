@@ -122,8 +122,22 @@ class Budgets(Config):
     context: int | None = Field(
         default=None, ge=1, description="Prompt plus completion tokens per agent; null = no limit."
     )
+    prompt: int | None = Field(
+        default=None,
+        ge=1,
+        description="Prompt tokens of a call; a longer one ends the agent as truncated; null = no limit.",
+    )
     wall_s: float | None = Field(default=None, gt=0, description="Wall seconds per tree; null = no limit.")
     repeats: int | None = Field(default=None, ge=2, description="Equal replies in a row that end a node as `loop`.")
+    loop: Literal["failure", "verdict"] = Field(
+        default="failure",
+        description="What a node that ended as `loop` counts as: a failure, or what the program says of its work.",
+    )
+    world_steps: Literal["task", "reference"] = Field(
+        default="task",
+        description="Actions that the agents of a tree share, in worlds with such a budget. task: the task's own;"
+        " reference: 100, as in the published training runs.",
+    )
     retries: int = Field(default=2, ge=0, description="Tries again after an infrastructure fault of a policy.")
     retry_wait_s: float = Field(default=1.0, ge=0, description="Seconds before the first retry; doubles each time.")
 
@@ -170,6 +184,11 @@ class DelegationConfig(Config):
         description="reference: fork first come first served under the cap. recommended: play the tree plainly, then"
         " fork a draw of its launches with a known inclusion probability.",
     )
+    scheduling: Literal["parallel", "sequential"] = Field(
+        default="sequential",
+        description="Launches of one reply: parallel = at the same time on the parent's live state; sequential = one"
+        " after another. counterfactual phases are always sequential.",
+    )
     k: int = Field(default=8, ge=1, le=127, description="Branches per forked delegation, the committed one included.")
     environment_cap: int = Field(default=16, ge=1, description="reference: soft cap on environments per tree.")
     forks_per_tree: int = Field(default=2, ge=0, description="recommended: launches of a tree that are forked.")
@@ -213,6 +232,9 @@ class CollectConfig(Config):
     infra_error_limit: float = Field(
         default=0.5, ge=0, le=1, description="A unit with a larger share of trees lost to infrastructure stops the job."
     )
+    tree_retries: int = Field(
+        default=0, ge=0, description="Times a tree lost to infrastructure is played again from the start."
+    )
     concurrency: int = Field(default=64, ge=1, description="Trees in flight.")
     deterministic: bool = Field(default=False, description="Play units one at a time, so that batches repeat exactly.")
     groups_per_unit: int = Field(default=1, ge=1, description="Groups committed together as one shard.")
@@ -244,4 +266,5 @@ class CollectConfig(Config):
             scorer=settings.RoleSampling(**dict(self.sampling.scorer)),
             delegation=settings.DelegationSettings(**dict(self.delegation)),
             rubric=settings.RubricSettings(**dict(self.rubric)),
+            deterministic=self.deterministic,
         )

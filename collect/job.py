@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from collect.config import CollectConfig
 from collect.dealing import WorkUnit, deal, draw_tasks, lay_out, resolve_counts, share, task_set_hash
 from collect.dialect import dialect_for
 from collect.interruption import Interruption
+from collect.lost_trees import LostTrees
 from collect.playing import play_units, tree_plans
 from collect.policies import policy_hash, policy_rows
 from collect.policy import Policy
@@ -35,6 +36,7 @@ from sera_data.errors import StoreError
 from sera_data.plan import Plan
 from sera_data.store import Store
 
+MAX_WAIT_S = 30.0
 ExtraRows = Callable[[WorkUnit, Sequence[TreeResult]], Mapping[str, list[dict[str, Any]]]]
 
 
@@ -119,9 +121,14 @@ def run_job(
     part: Share | None = None,
     interruption: Interruption | None = None,
     extra_rows: ExtraRows | None = None,
+    lost: Literal["refuse", "hold"] = "refuse",
     quiet: bool = False,
 ) -> Work:
-    """Play and commit this process's units; a stop keeps what is committed. Closes the policies."""
+    """Play and commit this process's units; a stop keeps what is committed. Closes the policies.
+
+    lost: `refuse` counts trees lost to infrastructure by unit and stops at a unit that lost too many; `hold` keeps
+    units with a lost tree back until all are played and counts over all of them.
+    """
     part = part or Share()
     mine = share(job.units, index=part.index, of=part.of)
     before = job.plan.committed()
@@ -139,8 +146,9 @@ def run_job(
         identity=job.identity, phase=job.phase, policies=policy_rows(policies), started_at=datetime.now(UTC)
     )
     committed: list[str] = []
+    held = LostTrees(_n_trees(mine), limit=config.infra_error_limit)
 
-    def hand_over(unit: WorkUnit, results: list[TreeResult]) -> None:
+    def commit(unit: WorkUnit, results: list[TreeResult]) -> None:
         extra = extra_rows(unit, results) if extra_rows else {}
         commit_unit(
             store,
@@ -149,18 +157,27 @@ def run_job(
             results,
             provenance=provenance,
             extra=extra,
-            infra_error_limit=config.infra_error_limit,
+            infra_error_limit=config.infra_error_limit if lost == "refuse" else 1.0,
         )
         committed.append(unit.unit_id)
 
-    n_trees = sum(group.n_samples for unit in todo for group in unit.groups)
-    with JobProgress(n_trees, label=f"{job.phase} {job.plan.name}", quiet=quiet) as progress:
+    def hand_over(unit: WorkUnit, results: list[TreeResult]) -> None:
+        if lost == "refuse" or not held.holds(unit, results):
+            commit(unit, results)
+
+    with JobProgress(_n_trees(todo), label=f"{job.phase} {job.plan.name}", quiet=quiet) as progress:
         asyncio.run(_play(job, todo, services, hand_over, progress, interruption or Interruption()))
+    for unit, results in held.released():
+        commit(unit, results)
     return Work(
         committed=tuple(committed),
         skipped=tuple(unit.unit_id for unit in mine if unit.unit_id in before),
         complete=job.plan.committed() == set(job.plan.unit_ids),
     )
+
+
+def _n_trees(units: Sequence[WorkUnit]) -> int:
+    return sum(group.n_samples for unit in units for group in unit.groups)
 
 
 async def _play(
@@ -172,7 +189,7 @@ async def _play(
     interruption: Interruption,
 ) -> None:
     async def play(plan: TreePlan) -> TreeResult:
-        result = await run_tree(plan, services)
+        result = await _tree(plan, services, retries=job.config.tree_retries)
         progress.tree_done(result.root)
         return result
 
@@ -189,3 +206,15 @@ async def _play(
     finally:
         for policy in {id(policy): policy for policy in services.policies.values()}.values():
             await policy.close()
+
+
+async def _tree(plan: TreePlan, services: Services, *, retries: int) -> TreeResult:
+    """One tree; lost to infrastructure it is played again from the start, with the same seeds."""
+    wait_s = services.settings.budgets.retry_wait_s
+    tries = 1
+    while True:
+        result = await run_tree(plan, services)
+        if result.root.outcome != "infra_error" or tries > retries:
+            return replace(result, root=replace(result.root, tries=tries))
+        await asyncio.sleep(min(MAX_WAIT_S, wait_s * 2.0**tries))
+        tries += 1

@@ -31,8 +31,8 @@ class LostTrees:
         self.units.append((unit, results))
         if self.lost > self.limit * self.n_trees:
             msg = (
-                f"{self.lost} of {self.n_trees} trees ended in infrastructure errors (infra_error_limit {self.limit:g});"
-                f" the last one: {lost[-1].root.error}"
+                f"{self.lost} of {self.n_trees} trees ended in infrastructure errors"
+                f" (infra_error_limit {self.limit:g}); the last one: {lost[-1].root.error}"
             )
             raise InfrastructureError(
                 msg, hint="mend the policy's engine and run the same command: these tasks are played again"

@@ -96,6 +96,14 @@ class RecipeBook:
             {i: {"in": dict(r.needs), "tier": r.tier, "yield": r.makes} for i, r in self.recipes.items()}
         )
 
+    @cached_property
+    def depths(self) -> Mapping[str, int]:
+        """Longest chain of crafts that each craftable item needs; the tier label may be larger, never smaller."""
+        found: dict[str, int] = {}
+        for recipe in sorted(self.recipes.values(), key=lambda recipe: recipe.tier):
+            found[recipe.item] = 1 + max(found.get(name, 0) for name in recipe.needs)
+        return found
+
 
 @lru_cache(maxsize=4096)
 def recipe_book(seed: int, items_per_tier: int, max_tier: int = TOP_TIER) -> RecipeBook:

@@ -45,7 +45,10 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class RootSummary:
-    """The tree in short; counts are over its on-path nodes. `success` is None after infra_error or without a check."""
+    """The tree in short; counts are over its on-path nodes. `success` is None after infra_error or without a check.
+
+    tries: plays of the tree, above 1 when infrastructure errors were retried; the counts are those of the last.
+    """
 
     tree_id: str
     outcome: Outcome
@@ -58,6 +61,7 @@ class RootSummary:
     max_depth: int
     error: str | None
     wall_s: float
+    tries: int = 1
 
 
 @dataclass(frozen=True, slots=True)

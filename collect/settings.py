@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.words import Purpose, Role
+from schemas.words import Purpose, Role, Scheduling
 
 DelegationMode = Literal["plain", "counterfactual"]
 Selection = Literal["reference", "recommended"]
+WorldSteps = Literal["task", "reference"]
+LoopCounts = Literal["failure", "verdict"]
+REFERENCE_WORLD_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,10 @@ class Budgets:
     turns: act turns of every agent, or one number per depth (the last holds for deeper ones). depth: deepest agent
     allowed (root = 0). launches_per_turn: launches executed of one turn. agents_per_tree: agents on one path through
     the branches, root included. tokens: completion tokens of one agent. context: prompt + completion tokens of any
-    call. wall_s: seconds of a tree (of a branch that is forked later). repeats: equal replies in a row that end an
-    agent as `loop`. retries: how often a PolicyError is retried, after retry_wait_s * 2**n seconds.
+    call. prompt: prompt tokens of any call. wall_s: seconds of a tree (of a branch that is forked later). repeats:
+    equal replies in a row that end an agent as `loop`; loop: whether such an agent has failed, or is judged like one
+    that finished. world_steps: budget of actions that all agents of a tree share, in worlds that have one: the task's own, or the constant 100 of the
+    published training runs. retries: how often a PolicyError is retried, after retry_wait_s * 2**n seconds.
     """
 
     turns: int | tuple[int, ...] = 20
@@ -32,8 +37,11 @@ class Budgets:
     agents_per_tree: int | None = None
     tokens: int | None = None
     context: int | None = None
+    prompt: int | None = None
     wall_s: float | None = None
     repeats: int | None = None
+    loop: LoopCounts = "failure"
+    world_steps: WorldSteps = "task"
     retries: int = 2
     retry_wait_s: float = 0.0
 
@@ -59,10 +67,12 @@ class DelegationSettings:
 
     selection: `reference` forks first come while fewer than environment_cap environments exist; `recommended` runs
     the tree plainly and then forks forks_per_tree of its launches, drawn by depth. Trees of purpose `rubric` fork;
-    of the others the share fork_share.
+    of the others the share fork_share. scheduling: the launches of one reply run at the same time on their parent's
+    live state, or one after another; counterfactual trees are always sequential.
     """
 
     mode: DelegationMode = "plain"
+    scheduling: Scheduling = "sequential"
     selection: Selection = "recommended"
     k: int = 8
     environment_cap: int = 16
@@ -86,7 +96,10 @@ class RubricSettings:
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings:
-    """Everything that `run_tree` needs besides the task and the services."""
+    """Everything that `run_tree` needs besides the task and the services.
+
+    deterministic: agents that run in parallel take turns in a fixed order, so that the tree repeats exactly.
+    """
 
     budgets: Budgets = field(default_factory=Budgets)
     act: RoleSampling = field(default_factory=RoleSampling)
@@ -94,6 +107,7 @@ class TreeSettings:
     scorer: RoleSampling = field(default_factory=lambda: RoleSampling(temperature=0.0, max_tokens=1024))
     delegation: DelegationSettings = field(default_factory=DelegationSettings)
     rubric: RubricSettings = field(default_factory=RubricSettings)
+    deterministic: bool = False
 
     def sampling(self, role: Role) -> RoleSampling:
         """Sampling of act, writer or scorer."""
