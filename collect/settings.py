@@ -95,6 +95,26 @@ class RubricSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """Limits of one cell of the dialect `code`.
+
+    seconds: running time of the cell's own code, waiting for tools and children not counted. memory_mb: interpreter
+    heap. recursion: depth of calls. output_chars: characters shown to the agent, the middle is left out. print_chars:
+    characters after which the cell is ended. calls: tool calls and launches. launches: launches asked for. workers:
+    interpreter processes of this process; None = as many as CPUs, at least 2.
+    """
+
+    seconds: float = 1.0
+    memory_mb: int = 16
+    recursion: int = 200
+    output_chars: int = 8_000
+    print_chars: int = 1_000_000
+    calls: int = 2_000
+    launches: int = 64
+    workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TreeSettings:
     """Everything that `run_tree` needs besides the task and the services.
 
@@ -108,6 +128,7 @@ class TreeSettings:
     delegation: DelegationSettings = field(default_factory=DelegationSettings)
     rubric: RubricSettings = field(default_factory=RubricSettings)
     deterministic: bool = False
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
 
     def sampling(self, role: Role) -> RoleSampling:
         """Sampling of act, writer or scorer."""
