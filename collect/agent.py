@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from collect.acting import apply_action, enter, leave, show
 from collect.asking import InfrastructureFault, OutOfTime
 from collect.context import TreeContext, in_world
 from collect.delegation import launch_all
@@ -24,29 +25,55 @@ from sera_data.canonical import canonical_json
 
 async def run_agent(context: TreeContext, node: NodeRecord) -> NodeRecord:
     """Play the node's episode; afterwards its outcome, end state and clock are final."""
-    node.order_start = node.clock.value
     node.started_at = datetime.now(UTC)
+    node.seat = context.rounds.seat() if context.rounds is not None else None
     try:
-        node.outcome = await _episode(context, node)
-    except OutOfTime:
-        node.outcome = "timeout"
-    except InfrastructureFault as fault:
-        node.outcome = "infra_error"
-        node.error = str(fault)
+        await _play(context, node)
     finally:
         context.policy("act").release(node.node_id)
-    node.order_end = node.clock.tick()
+        node.order_end = node.clock.tick()
+        if node.seat is not None:
+            node.seat.give()
     node.ended_at = datetime.now(UTC)
     return node
 
 
+async def _play(context: TreeContext, node: NodeRecord) -> None:
+    try:
+        _start(context, node)
+        try:
+            node.outcome = await _episode(context, node)
+        except OutOfTime:
+            node.outcome = "timeout"
+        leave(context, node)
+    except InfrastructureFault as fault:
+        node.outcome = "infra_error"
+        node.error = str(fault)
+
+
+def _start(context: TreeContext, node: NodeRecord) -> None:
+    node.order_start = node.clock.value
+    if node.shares_state and node.delegation is not None:
+        node.order_start = node.clock.tick()
+        node.start = node.delegation.start = node.cell.state
+    enter(context, node)
+
+
 async def _episode(context: TreeContext, node: NodeRecord) -> Outcome:
-    budgets = context.settings.budgets
     transcript = _open(context, node)
     node.transcript = transcript
+    row: Row | None = None
+    completion: Completion | None = None
     while True:
-        if node.deadline.passed():
-            return "timeout"
+        if node.seat is not None:
+            await node.seat.take()
+        outcome = _ended(context, node)
+        if outcome is not None:
+            return outcome
+        if row is not None and completion is not None:
+            if node.seen != node.cell.revision:
+                row["observation"] = show(context, node)
+            transcript.reply(completion, turn_id=row["turn_id"], observation=row["observation"])
         started_at = datetime.now(UTC)
         got = await context.complete(
             transcript,
@@ -73,24 +100,39 @@ async def _episode(context: TreeContext, node: NodeRecord) -> Outcome:
         _count(node, row)
         if await _execute(context, node, completion, row):
             return "finished"
-        if budgets.repeats is not None and _repeats(node) >= budgets.repeats:
-            return "loop"
-        if node.n_turns >= node.turn_budget:
-            return "not_finished"
-        transcript.reply(completion, turn_id=row["turn_id"], observation=row["observation"])
+        row["observation"] = show(context, node)
+        if node.seat is not None:
+            node.seat.give()
+
+
+def _ended(context: TreeContext, node: NodeRecord) -> Outcome | None:
+    """How the episode ends before its next turn, or None when it goes on."""
+    budgets = context.settings.budgets
+    node.ending = in_world(lambda: context.world.over(node.cell.state))
+    if node.ending is not None:
+        return "finished" if node.ending == "success" else "not_finished"
+    if budgets.repeats is not None and _repeats(node) >= budgets.repeats:
+        return "loop"
+    if node.n_turns >= node.turn_budget:
+        return "not_finished"
+    return "timeout" if node.deadline.passed() else None
 
 
 def _open(context: TreeContext, node: NodeRecord) -> Transcript:
     assignment = Assignment(
         goal=node.goal,
         context=node.context,
-        observed=context.observed(node.start, node),
+        observed=context.observed(node.cell.state, node.agent),
         turns=node.turn_budget,
         depth=node.depth,
         max_depth=context.settings.budgets.depth,
     )
     opening = act_messages(
-        context.services.style, world=context.world.name, tools=context.world.tools(), assignment=assignment
+        context.services.style,
+        world=context.world.name,
+        dialect=context.services.dialect.name,
+        tools=context.world.tools(),
+        assignment=assignment,
     )
     return Transcript(context.policy("act"), role="act", session=node.node_id, node_id=node.node_id, opening=opening)
 
@@ -106,6 +148,7 @@ def _facts(context: TreeContext, node: NodeRecord) -> dict[str, Any]:
         "turns_left": node.turn_budget - node.n_turns,
         "max_depth": context.settings.budgets.depth,
         "history": node.history,
+        "dialect": context.services.dialect,
     }
 
 
@@ -120,7 +163,7 @@ def _count(node: NodeRecord, row: Row) -> None:
 
 
 def _repeats(node: NodeRecord) -> int:
-    last = node.history[-1][2]
+    last = node.history[-1][2] if node.history else None
     count = 0
     for _, _, text in reversed(node.history):
         if text != last:
@@ -140,11 +183,14 @@ async def _execute(context: TreeContext, node: NodeRecord, completion: Completio
     if decision.kind == "finish" and decision.action is not None:
         node.message = decision.message
         node.history.append((decision.action, None, completion.text))
-        arguments = canonical_json(decision.action.arguments)
-        row["tool_calls"] = [tool_call("finish", arguments, ok=True, result="", delta=None)]
+        row["tool_calls"] = [tool_call(decision.action, Event(True, ""), order_stamp=row["order_stamp"])]
         return True
     if decision.kind == "act" and decision.action is not None:
         _act(context, node, decision.action, row)
+    elif decision.kind == "cell":
+        from collect.cell import run_cell
+
+        return await run_cell(context, node, decision, row, episode=run_agent)
     elif decision.launches:
         await launch_all(context, node, decision, row, episode=run_agent)
     else:
@@ -153,15 +199,8 @@ async def _execute(context: TreeContext, node: NodeRecord, completion: Completio
 
 
 def _act(context: TreeContext, node: NodeRecord, action: Action, row: Row) -> None:
-    cell = node.cell
-    revision = cell.revision
-    state, event = in_world(lambda: context.world.apply(cell.state, node.agent, action))
-    cell.swap(revision, state)
-    delta = None if event.delta is None else canonical_json(event.delta)
-    row["tool_calls"] = [
-        tool_call(action.tool, canonical_json(action.arguments), ok=event.ok, result=event.result, delta=delta)
-    ]
-    row["observation"] = event.result
+    event, call = apply_action(context, node, action, order_stamp=row["order_stamp"])
+    row["tool_calls"] = [call]
     if not event.ok:
         row["ok"] = False
         row["error"] = event.result
@@ -171,5 +210,4 @@ def _act(context: TreeContext, node: NodeRecord, action: Action, row: Row) -> No
 def _refuse(node: NodeRecord, row: Row, reason: str) -> None:
     row["ok"] = False
     row["error"] = reason
-    row["observation"] = f"Error: {reason}"
-    node.history.append((None, Event(False, row["observation"]), row["text"]))
+    node.history.append((None, Event(False, f"Error: {reason}"), row["text"]))

@@ -14,6 +14,7 @@ from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
 from collect import settings
 from collect.textcraft_tasks import PoolParams, PublishedParams
+from collect.textworld_tasks import TextWorldParams
 from schemas.words import Purpose, Role
 from sera_data.config import Config
 
@@ -23,13 +24,18 @@ MODEL_ROLES: tuple[Role, ...] = ("act", "writer", "scorer")
 
 
 def _kind_of_source(value: Any) -> str:
+    if isinstance(value, TextWorldParams) or (isinstance(value, dict) and "generator" in value):
+        return "textworld"
     if isinstance(value, PoolParams) or (isinstance(value, dict) and "worlds" in value):
         return "pool"
     return "published" if isinstance(value, (dict, PublishedParams)) else "path"
 
 
 TaskSource = Annotated[
-    Annotated[str, Tag("path")] | Annotated[PoolParams, Tag("pool")] | Annotated[PublishedParams, Tag("published")],
+    Annotated[str, Tag("path")]
+    | Annotated[PoolParams, Tag("pool")]
+    | Annotated[PublishedParams, Tag("published")]
+    | Annotated[TextWorldParams, Tag("textworld")],
     Discriminator(_kind_of_source),
 ]
 
@@ -41,7 +47,8 @@ class WorldConfig(Config):
     profile: str = Field(default="rao-42", description="Rule profile of the world.")
     tasks: TaskSource | None = Field(
         default=None,
-        description="Path of a task JSONL file, or build parameters (`worlds: ...` for a pool). null: give --tasks.",
+        description="Path of a task JSONL file, or build parameters (`worlds: ...` for a pool of TextCraft tasks,"
+        " `generator: textworld` for TextWorld-Sync). null: give --tasks.",
     )
     split: str | None = Field(default=None, description="Only tasks of this split; null = all.")
     difficulties: tuple[str, ...] | None = Field(default=None, description="Only tasks of these bands; null = all.")
@@ -210,6 +217,25 @@ class RubricConfig(Config):
     )
 
 
+class SandboxConfig(Config):
+    """Limits of one cell of the dialect `code`; a cell that hits one ends as an error of its turn."""
+
+    seconds: float = Field(
+        default=1.0, gt=0, le=60, description="Running time of a cell, without the time its tools and children take."
+    )
+    memory_mb: int = Field(default=16, ge=4, le=4096, description="Memory of a cell's interpreter, in MiB.")
+    recursion: int = Field(default=200, ge=10, le=1000, description="Deepest nesting of calls.")
+    output_chars: int = Field(
+        default=8_000, ge=100, description="Characters of output shown to the agent; a marker stands for the rest."
+    )
+    print_chars: int = Field(default=1_000_000, ge=100, description="Printed characters after which a cell is ended.")
+    calls: int = Field(default=2_000, ge=1, description="Tool calls and launches that one cell may make.")
+    launches: int = Field(default=64, ge=1, description="Launches that one cell may ask for, the refused included.")
+    workers: int | None = Field(
+        default=None, ge=1, description="Interpreter processes; null = one per CPU, at least 2. Changes no result."
+    )
+
+
 class CollectConfig(Config):
     """One collect phase."""
 
@@ -229,6 +255,7 @@ class CollectConfig(Config):
     sampling: SamplingConfig = Field(default_factory=lambda: SamplingConfig(), description="Sampling by role.")
     delegation: DelegationConfig = Field(default_factory=lambda: DelegationConfig(), description="Forking.")
     rubric: RubricConfig = Field(default_factory=lambda: RubricConfig(), description="Rubrics and scores.")
+    sandbox: SandboxConfig = Field(default_factory=lambda: SandboxConfig(), description="Limits of cells of code.")
     infra_error_limit: float = Field(
         default=0.5, ge=0, le=1, description="A unit with a larger share of trees lost to infrastructure stops the job."
     )
@@ -266,5 +293,6 @@ class CollectConfig(Config):
             scorer=settings.RoleSampling(**dict(self.sampling.scorer)),
             delegation=settings.DelegationSettings(**dict(self.delegation)),
             rubric=settings.RubricSettings(**dict(self.rubric)),
+            sandbox=settings.SandboxSettings(**dict(self.sandbox)),
             deterministic=self.deterministic,
         )

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 from collect.asking import InfrastructureFault, ask
 from collect.budget import Deadline, EnvironmentBudget, completion_cap
 from collect.policy import Completion, Policy, Request, Sampling
-from collect.records import NodeRecord
+from collect.prompts import Voice
+from collect.rounds import Rounds
 from collect.seeds import Seeds
 from collect.services import Services, TreePlan
 from collect.settings import TreeSettings
 from collect.transcript import Transcript
-from collect.world import World
-from schemas.words import Role
+from collect.world import Agent, World
+from schemas.words import Role, Scheduling
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ class TreeContext:
     """One tree in progress.
 
     forks: None = plain; otherwise the selection rule. rubrics: whether on-path delegations get a rubric.
+    scheduling: how the launches of one reply run. rounds: the turns of parallel agents, None = as they come.
     """
 
     plan: TreePlan
@@ -38,6 +40,8 @@ class TreeContext:
     tools: tuple[str, ...]
     forks: str | None
     rubrics: bool
+    scheduling: Scheduling = "sequential"
+    rounds: Rounds | None = None
 
     @property
     def world(self) -> World[Any]:
@@ -49,13 +53,18 @@ class TreeContext:
         """Budgets, sampling, delegation and rubric settings."""
         return self.services.settings
 
+    @property
+    def voice(self) -> Voice:
+        """What prompt texts are chosen by."""
+        return Voice(self.services.style, self.services.dialect.name, self.world.name)
+
     def policy(self, role: Role) -> Policy:
         """The policy that serves a role."""
         return self.services.policies[role]
 
-    def observed(self, node_start: Any, node: NodeRecord) -> str:
-        """What the first message of a node shows of the world."""
-        return in_world(lambda: self.world.observe(node_start, node.agent))
+    def observed(self, state: Any, agent: Agent) -> str:
+        """What a first message shows of the world to an agent that has entered it."""
+        return in_world(lambda: self.world.observe(state, agent))
 
     async def complete(
         self, transcript: Transcript, *, seed: int, deadline: Deadline, facts: dict[str, Any], n_used: int = 0

@@ -1,15 +1,17 @@
-"""Delegation: typed launches, admitted before anything exists, run one after another, committed compare-and-swap.
+"""Delegation: typed launches, admitted before anything exists, run in order or side by side.
 
-Invariant: a refused launch leaves nothing behind; each launch of a turn starts from the parent's state after the
-launch before it; only branch 0 ever changes the parent, and a forked launch returns to it the same text, budget and
-state as a plain one.
+Invariant: a refused launch leaves nothing behind. Sequential: each launch of a turn starts from the parent's state
+after the launch before it, only branch 0 ever changes the parent (compare-and-swap), and a forked launch returns to
+it the same text, budget and state as a plain one. Parallel: the children act on the parent's live state, every action
+a compare-and-swap of its own, so that nobody's work is overwritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from collect.acting import changes_of
 from collect.asking import InfrastructureFault
 from collect.context import TreeContext, in_world
 from collect.decision import Decision, Launch
@@ -39,34 +41,77 @@ async def launch_all(
 ) -> None:
     """Run the launches of a turn and complete the turn's row; raises InfrastructureFault when a child had one."""
     before = parent.cell.state
-    lines: list[str] = []
-    accepted: list[Any] = []
+    fault = None if decision.kind == "delegate" else decision.reason
+    opened: list[DelegationRecord | str] = []
     try:
-        for index, launch in enumerate(decision.launches):
-            reason, targets = _admit(context, parent, decision, launch, accepted)
-            status = "launched" if reason is None else "refused" if targets is not None else "invalid"
-            delegation_id = f"{parent.node_id}/t{row['step']}d{index}"
-            delegation = _open(context, parent, launch, targets, delegation_id, row, index) if reason is None else None
-            row["delegations"].append(
-                _launch_row(context, row, launch, delegation_id, status=status, reason=reason, targets=targets)
-            )
-            if delegation is None:
-                lines.append(f"Refused: {reason}." if decision.kind == "delegate" else f"Error: {reason}")
-                continue
-            accepted.append(targets)
-            child = await _run(context, delegation, episode)
-            lines.append(_report(child))
-    except InfrastructureFault as fault:
+        for launch in decision.launches:
+            item = open_launch(context, parent, launch, row, fault=fault)
+            opened.append(item)
+            if isinstance(item, DelegationRecord) and context.scheduling == "sequential":
+                await run_launch(context, item, episode=episode)
+        side_by_side = [d for d in opened if isinstance(d, DelegationRecord) and not d.branches]
+        if side_by_side:
+            await run_beside(context, parent, side_by_side, episode=episode)
+    except InfrastructureFault as broken:
         row["ok"] = False
-        row["error"] = str(fault)
+        row["error"] = str(broken)
         raise
+    lines = [item if isinstance(item, str) else report(item) for item in opened]
     _complete(context, parent, decision, row, lines, before)
 
 
+def open_launch(
+    context: TreeContext, parent: NodeRecord, launch: Launch, row: Row, *, fault: str | None = None
+) -> DelegationRecord | str:
+    """Admit one launch of a turn and write its row: the opened delegation, or the text of its refusal.
+
+    fault: why the reply's dialect could not read it.
+    """
+    index = len(row["delegations"])
+    accepted = [d.targets for d in parent.delegations if d.turn_id == row["turn_id"]]
+    reason, targets = (fault, None) if fault is not None else _admit(context, parent, launch, accepted)
+    status = "launched" if reason is None else "refused" if targets is not None else "invalid"
+    delegation_id = f"{parent.node_id}/t{row['step']}d{index}"
+    delegation = _open(context, parent, launch, targets, delegation_id, row, index) if reason is None else None
+    row["delegations"].append(
+        _launch_row(context, row, launch, delegation_id, status=status, reason=reason, targets=targets)
+    )
+    if delegation is not None:
+        return delegation
+    return f"Refused: {reason}." if fault is None else f"Error: {reason}"
+
+
+async def run_launch(context: TreeContext, delegation: DelegationRecord, *, episode: Episode) -> None:
+    """Run an opened launch to its end and commit branch 0 to the parent; InfrastructureFault when it had one."""
+    parent = delegation.parent
+    revision = parent.cell.revision
+    await _prepare(context, delegation)
+    await _episodes(context, delegation.branches, episode)
+    child = _returned(delegation)
+    parent.cell.swap(revision, child.cell.state)
+    parent.clock.join(child.order_end)
+
+
+async def run_beside(
+    context: TreeContext, parent: NodeRecord, launches: Sequence[DelegationRecord], *, episode: Episode
+) -> None:
+    """Run opened launches side by side on the parent's live state; their rubrics are frozen before the first acts."""
+    for delegation in launches:
+        await _prepare(context, delegation)
+    if parent.seat is not None:
+        parent.seat.give()
+    await _episodes(context, [delegation.branches[0] for delegation in launches], episode)
+    if parent.seat is not None:
+        await parent.seat.take()
+    for delegation in launches:
+        _returned(delegation)
+
+
 def child_of(context: TreeContext, delegation: DelegationRecord, branch: int, *, on_path: bool) -> NodeRecord:
-    """A new record for a branch: it starts from the launch's snapshot, and from its clock."""
+    """A new record for a branch: it starts from the launch's snapshot and clock, or shares its parent's."""
     parent = delegation.parent
     node_id = f"{delegation.delegation_id}b{branch}"
+    shared = delegation.scheduling == "parallel"
     ledger = parent.ledger
     if branch != 0:
         ledger = ledger.copy()
@@ -80,8 +125,8 @@ def child_of(context: TreeContext, delegation: DelegationRecord, branch: int, *,
         goal=delegation.goal,
         context=delegation.context,
         start=delegation.start,
-        cell=StateCell(delegation.start),
-        clock=Clock(delegation.order_start),
+        cell=parent.cell if shared else StateCell(delegation.start),
+        clock=parent.clock if shared else Clock(delegation.order_start),
         ledger=ledger,
         deadline=parent.deadline,
         seed=context.seeds.of(node_id, role="node"),
@@ -89,18 +134,16 @@ def child_of(context: TreeContext, delegation: DelegationRecord, branch: int, *,
     )
 
 
-def _admit(
-    context: TreeContext, parent: NodeRecord, decision: Decision, launch: Launch, accepted: list[Any]
-) -> tuple[str | None, Any]:
+def _admit(context: TreeContext, parent: NodeRecord, launch: Launch, accepted: list[Any]) -> tuple[str | None, Any]:
     """Reason of a refusal or None, and the validated targets or None when they are invalid."""
-    if decision.kind != "delegate":
-        return decision.reason, None
     try:
         targets = context.world.check_targets(parent.cell.state, launch.targets)
     except ValueError as error:
         return str(error), None
     budgets = context.settings.budgets
     depth = parent.depth + 1
+    if in_world(lambda: context.world.over(parent.cell.state)) is not None:
+        return "the world has ended", targets
     if depth > budgets.depth:
         return f"depth {depth} is deeper than {budgets.depth}, do it yourself", targets
     if budgets.turns_at(depth) < 1:
@@ -137,7 +180,8 @@ def _open(
         context=launch.context,
         start=parent.cell.state,
         depth=depth,
-        turns=context.settings.budgets.turns_at(depth),
+        turns=_turns(context, targets, depth),
+        scheduling=context.scheduling,
         agents_started=parent.ledger.started,
         budget_position=context.environments.created,
     )
@@ -145,10 +189,16 @@ def _open(
     return delegation
 
 
-async def _run(context: TreeContext, delegation: DelegationRecord, episode: Episode) -> NodeRecord:
-    """Write the rubric, run the branches, commit branch 0 to the parent."""
+def _turns(context: TreeContext, targets: Any, depth: int) -> int:
+    """The cap rule: what the launch asks for, never more than the budget of the child's depth."""
+    budget = context.settings.budgets.turns_at(depth)
+    asked = targets.get("max_steps") if context.world.goal_kind == "text" else None
+    return budget if asked is None else min(asked, budget)
+
+
+async def _prepare(context: TreeContext, delegation: DelegationRecord) -> None:
+    """Reserve its environments, write its rubric, make the records of its branches."""
     parent = delegation.parent
-    revision = parent.cell.revision
     _reserve(context, delegation)
     if context.rubrics and (parent.on_path or delegation.k > 1):
         await write_rubric(context, delegation)
@@ -156,16 +206,21 @@ async def _run(context: TreeContext, delegation: DelegationRecord, episode: Epis
     delegation.branches = [
         child_of(context, delegation, branch, on_path=parent.on_path and branch == 0) for branch in range(delegation.k)
     ]
-    if delegation.k == 1:
-        await episode(context, delegation.branches[0])
+
+
+async def _episodes(context: TreeContext, nodes: Sequence[NodeRecord], episode: Episode) -> None:
+    if len(nodes) == 1:
+        await episode(context, nodes[0])
     else:
-        await together(episode(context, branch) for branch in delegation.branches)
+        await together(episode(context, node) for node in nodes)
+
+
+def _returned(delegation: DelegationRecord) -> NodeRecord:
+    """The committed child; InfrastructureFault when it had one."""
     child = delegation.branches[0]
     if child.outcome == "infra_error":
         msg = f"child {child.node_id}: {child.error}"
         raise InfrastructureFault(msg)
-    parent.cell.swap(revision, child.cell.state)
-    parent.clock.join(child.order_end)
     return child
 
 
@@ -182,9 +237,12 @@ def _reserve(context: TreeContext, delegation: DelegationRecord) -> None:
     delegation.inclusion_probability = None
 
 
-def _report(child: NodeRecord) -> str:
+def report(delegation: DelegationRecord) -> str:
+    """What the parent reads of a returned launch, the same whether it was forked or not."""
+    child = delegation.branches[0]
     assert child.outcome is not None
-    text = " ".join((child.message or "").split())[:MESSAGE_CHARS] or ENDINGS[child.outcome]
+    ending = "was stopped" if child.ending is not None else ENDINGS[child.outcome]
+    text = " ".join((child.message or "").split())[:MESSAGE_CHARS] or ending
     return f"Child: {text}. Steps used: {child.n_turns} of {child.turn_budget}."
 
 
@@ -216,21 +274,21 @@ def _complete(
     context: TreeContext, parent: NodeRecord, decision: Decision, row: Row, lines: list[str], before: Any
 ) -> None:
     faults = [entry["reason"] for entry in row["delegations"] if entry["reason"] is not None]
-    observation = "\n".join(lines)
-    row["observation"] = observation
     row["ok"] = not faults
     row["error"] = "; ".join(faults) or None
-    after = parent.cell.state
-    delta = None if after is before else in_world(lambda: context.world.difference(before, after))
-    event = Event(row["ok"], observation, delta)
+    event = Event(row["ok"], "\n".join(lines), _gained(context, parent, row, before))
     if decision.action is not None:
-        row["tool_calls"] = [
-            tool_call(
-                "delegate",
-                canonical_json(decision.action.arguments),
-                ok=event.ok,
-                result=observation,
-                delta=None if delta is None else canonical_json(delta),
-            )
-        ]
+        row["tool_calls"] = [tool_call(decision.action, event, order_stamp=row["order_stamp"])]
     parent.history.append((decision.action, event, row["text"]))
+
+
+def _gained(context: TreeContext, parent: NodeRecord, row: Row, before: Any) -> Mapping[str, Any] | None:
+    """Net change by the children of the turn; None when there is none."""
+    after, world = parent.cell.state, context.world
+    if after is before:
+        return None
+    if context.scheduling == "sequential":
+        return in_world(lambda: world.difference(before, after))
+    launched = [d.branches[0] for d in parent.delegations if d.turn_id == row["turn_id"]]
+    changes = [delta for child in launched for delta in changes_of(child)]
+    return in_world(lambda: world.difference(before, after, changes=changes)) if launched else None

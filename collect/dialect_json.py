@@ -61,7 +61,7 @@ def _delegate(text: str, start: int, end: int, body: Mapping[str, Any]) -> Decis
             return invalid("every launch needs targets")
         if not isinstance(item.get("context", ""), str):
             return invalid("context must be a text")
-    spans = [(start, end)] if given == ["targets"] else _element_spans(text, start, "launches")
+    spans = [(start, end)] if given == ["targets"] else element_spans(text, start, "launches")
     # The call itself belongs to the launches: the first span starts and the last one ends with the object.
     starts = [start, *(s for s, _ in spans[1:])]
     ends = [*(e for _, e in spans[:-1]), end]
@@ -161,7 +161,18 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _element_spans(text: str, start: int, key: str) -> list[tuple[int, int]]:
+def strict_json(text: str) -> Any:
+    """The value of a text that is JSON and nothing else; ValueError with the reason, for keys that occur twice too."""
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        msg = "nested too deeply"
+        raise ValueError(msg) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(error.msg.lower()) from None
+
+
+def element_spans(text: str, start: int, key: str) -> list[tuple[int, int]]:
     """Spans of the elements of the list under `key` in the valid JSON object that opens at `start`."""
     position = _skip(text, start + 1)
     while text[position] != "}":

@@ -3,6 +3,9 @@
 Invariant: a writer sees what is known before the child starts; a scorer sees the rubric, the child's own calls and
 answers, whether it called finish and the net change of the world - never a reward, a label or an outcome of the
 environment. A long trajectory loses middle turns; goal, rubric and answer format are never cut.
+
+A text is looked up in the file of style and dialect, then in the style's own; in each of them what stands under
+`worlds: NAME:` comes first.
 """
 
 from __future__ import annotations
@@ -35,30 +38,70 @@ class Assignment:
     max_depth: int
 
 
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """What prompt texts are chosen by: style, dialect of the replies, name of the world."""
+
+    style: str
+    dialect: str
+    world: str
+
+    def text(self, key: str) -> str | None:
+        """The text of a key, or None where no file has it."""
+        for texts in _files(self.style, self.dialect):
+            found = texts.get("worlds", {}).get(self.world, {}).get(key, texts.get(key))
+            if key == "rules" and isinstance(found, Mapping):
+                found = found.get(self.world)
+            if found is not None:
+                return str(found)
+        return None
+
+    def required(self, key: str) -> str:
+        """The text of a key that every style has."""
+        found = self.text(key)
+        if found is None:
+            msg = f"prompt style {self.style!r} has no text {key!r} for dialect {self.dialect!r}"
+            raise UsageError(msg, hint=f"add it to collect/prompts/{self.style}_{self.dialect}.yaml")
+        return found
+
+
 @cache
-def style_texts(style: str) -> Mapping[str, Any]:
-    """Texts of a style, from the package's YAML file."""
+def style_texts(name: str) -> Mapping[str, Any]:
+    """Texts of a file of the package, such as `full` or `full_blocks`."""
+    return yaml.safe_load((files("collect") / "prompts" / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+@cache
+def _files(style: str, dialect: str) -> tuple[Mapping[str, Any], ...]:
     if style not in STYLES:
         msg = f"no prompt style {style!r}; styles are {', '.join(STYLES)}"
         raise UsageError(msg)
-    return yaml.safe_load((files("collect") / "prompts" / f"{style}.yaml").read_text(encoding="utf-8"))
+    own = f"{style}_{dialect}"
+    exists = (files("collect") / "prompts" / f"{own}.yaml").is_file()
+    return (*((style_texts(own),) if exists else ()), style_texts(style))
 
 
-def act_messages(style: str, *, world: str, tools: Sequence[Tool], assignment: Assignment) -> list[Message]:
+def act_messages(
+    style: str, *, world: str, tools: Sequence[Tool], assignment: Assignment, dialect: str = "json"
+) -> list[Message]:
     """First messages of an agent."""
+    voice = Voice(style, dialect, world)
     return [
-        Message("system", _system(style, "act", world, tuple(tools))),
-        Message("user", _assignment(style, assignment)),
+        Message("system", _system(voice, "act", tuple(tools))),
+        Message("user", _assignment(voice, assignment)),
     ]
 
 
-def writer_messages(style: str, *, world: str, parent_goal: str, assignment: Assignment) -> list[Message]:
+def writer_messages(
+    style: str, *, world: str, parent_goal: str, assignment: Assignment, dialect: str = "json"
+) -> list[Message]:
     """Prompt of a rubric writer for the child that is about to get `assignment`."""
-    label = style_texts(style).get("parent_label")
+    voice = Voice(style, dialect, world)
+    label = voice.text("parent_label")
     parent = f"{label}: {parent_goal}\n" if label else ""
     return [
-        Message("system", _system(style, "writer", world)),
-        Message("user", parent + _assignment(style, assignment)),
+        Message("system", _system(voice, "writer")),
+        Message("user", parent + _assignment(voice, assignment)),
     ]
 
 
@@ -72,6 +115,7 @@ def scorer_messages(
     finished: bool,
     gained: Mapping[str, Any],
     trajectory_chars: int,
+    dialect: str = "json",
 ) -> list[Message]:
     """Prompt of a scorer: `turns` are (reply, answer) pairs, the answer None after the last call of a finish."""
     change = json.dumps(gained, ensure_ascii=False, separators=(",", ":"))
@@ -82,7 +126,18 @@ def scorer_messages(
         f"Finish: {'yes' if finished else 'no'}",
         f"Gained: {change}",
     ]
-    return [Message("system", _system(style, "scorer", world)), Message("user", "\n".join(parts))]
+    return [Message("system", _system(Voice(style, dialect, world), "scorer")), Message("user", "\n".join(parts))]
+
+
+def call_in_json(tool: Tool) -> str:
+    """A tool's example as it stands in its documentation."""
+    return tool.example
+
+
+def call_in_code(tool: Tool) -> str:
+    """A tool's example as a cell calls it: arguments by position."""
+    example = json.loads(tool.example)
+    return f"{tool.name}({', '.join(repr(example[name]) for name in tool.positions() if name in example)})"
 
 
 def shortened(entries: Sequence[str], limit: int) -> list[str]:
@@ -121,18 +176,18 @@ def _clip(text: str, limit: int) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
-def _assignment(style: str, assignment: Assignment) -> str:
+def _assignment(voice: Voice, assignment: Assignment) -> str:
     lines = [f"Goal: {assignment.goal}"]
     if assignment.context:
         lines.append(f"Note: {' '.join(assignment.context.splitlines())}")
-    lines.append(f"{style_texts(style)['state_label']}: {assignment.observed}")
+    lines.append(f"{voice.required('state_label')}: {assignment.observed}")
     lines.append(f"Steps: {assignment.turns} Depth: {assignment.depth}/{assignment.max_depth}")
     return "\n".join(lines)
 
 
 @cache
-def _system(style: str, role: str, world: str, tools: tuple[Tool, ...] = ()) -> str:
-    texts = style_texts(style)
-    rules = texts.get("rules", {}).get(world, "")
-    documented = "\n".join(f"- {tool.example} : {tool.doc}" for tool in tools)
-    return texts[role].format(rules=rules, tools=documented).strip()
+def _system(voice: Voice, role: str, tools: tuple[Tool, ...] = ()) -> str:
+    rules = voice.text("rules") or ""
+    shown = call_in_code if voice.dialect == "code" else call_in_json
+    documented = "\n".join(f"- {shown(tool)} : {tool.doc}" for tool in tools)
+    return voice.required(role).format(rules=rules, tools=documented).strip()

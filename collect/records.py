@@ -6,15 +6,20 @@ immutable, so records share them freely.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collect.budget import AgentLedger, Deadline
+from collect.rounds import Seat
 from collect.transcript import Transcript
-from collect.world import Action, Agent, Event
+from collect.world import Action, Agent, End, Event
 from schemas.rubric import Rubric
-from schemas.words import Outcome
+from schemas.words import Outcome, Scheduling
+
+if TYPE_CHECKING:
+    from collect.sandbox import Notebook
 
 Row = dict[str, Any]
 Step = tuple[Action | None, Event | None, str]
@@ -54,7 +59,12 @@ class StateCell:
 
 @dataclass(slots=True, kw_only=True)
 class NodeRecord:
-    """One agent's episode. `history` holds (action, event, reply text) per act turn; event.result is what it saw."""
+    """One agent's episode. `history` holds (action, event, reply text) per act turn; event.result is what it saw.
+
+    changes: (stamp, delta) of its accepted actions. seen: revision of the state when it last looked. ending: how the
+    world ended for everybody, when that ended the episode. seat: its place among agents that take turns.
+    notebook: what its cells of code left behind.
+    """
 
     agent: Agent
     parent: NodeRecord | None
@@ -73,13 +83,18 @@ class NodeRecord:
     order_start: int = 0
     order_end: int = 0
     outcome: Outcome | None = None
+    ending: End | None = None
     message: str | None = None
     error: str | None = None
     turns: list[Row] = field(default_factory=list)
     history: list[Step] = field(default_factory=list)
+    changes: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+    seen: int = 0
+    seat: Seat | None = None
     delegations: list[DelegationRecord] = field(default_factory=list)
     score_rows: list[Row] = field(default_factory=list)
     transcript: Transcript | None = None
+    notebook: Notebook | None = None
     score_transcripts: list[Transcript] = field(default_factory=list)
     n_turns: int = 0
     n_prompt_tokens: int = 0
@@ -97,6 +112,16 @@ class NodeRecord:
     def depth(self) -> int:
         """Root 0."""
         return self.agent.depth
+
+    @property
+    def shares_state(self) -> bool:
+        """Whether it acts on its parent's live state."""
+        return self.delegation is not None and self.delegation.scheduling == "parallel"
+
+    @property
+    def called_finish(self) -> bool:
+        """Whether the agent itself ended its episode; one that the world ended has not."""
+        return self.outcome == "finished" and self.ending is None
 
     def next_turn_id(self) -> str:
         """Id of the turn that is recorded next."""
@@ -118,6 +143,7 @@ class DelegationRecord:
     start: Any
     depth: int
     turns: int
+    scheduling: Scheduling = "sequential"
     order_start: int = 0
     agents_started: int = 0
     k: int = 1
@@ -130,3 +156,8 @@ class DelegationRecord:
     rubric_rows: list[Row] = field(default_factory=list)
     rubric_transcripts: list[Transcript] = field(default_factory=list)
     branches: list[NodeRecord] = field(default_factory=list)
+
+
+def committed(delegation: DelegationRecord) -> NodeRecord | None:
+    """The branch whose result the parent got; None when no branch has started."""
+    return delegation.branches[0] if delegation.branches else None

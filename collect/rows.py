@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from collect.acting import changes_of
 from collect.asking import InfrastructureFault
 from collect.context import TreeContext, in_world
 from collect.records import DelegationRecord, NodeRecord, Row
@@ -47,14 +48,21 @@ def tree_rows(context: TreeContext, root: NodeRecord) -> dict[str, list[Row]]:
 
 def program_verdict(context: TreeContext, node: NodeRecord) -> Verdict | None:
     """What the world's program says of a node's work; None when the goal is not checkable."""
-    return in_world(lambda: context.world.verdict(node.start, node.cell.state, node.agent.targets))
+    changes = changes_of(node)
+    return in_world(lambda: context.world.verdict(node.start, node.cell.state, node.agent.targets, changes=changes))
 
 
-def succeeded(node: NodeRecord, verdict: Verdict | None) -> bool | None:
-    """Success needs an explicit finish with a message; None after infra_error or without a verdict."""
+def succeeded(context: TreeContext, node: NodeRecord, verdict: Verdict | None) -> bool | None:
+    """Success needs an explicit finish with a message, or that the world ended in success while the agent worked.
+
+    None after infra_error or without a verdict. A loop is a failure unless the settings let the verdict decide.
+    """
     if node.outcome == "infra_error" or verdict is None:
         return None
-    return verdict.success and node.outcome == "finished" and bool((node.message or "").strip())
+    if node.outcome == "loop":
+        return verdict.success and context.settings.budgets.loop == "verdict"
+    ended = node.ending == "success" or (node.called_finish and bool((node.message or "").strip()))
+    return verdict.success and ended
 
 
 def _task_row(context: TreeContext) -> Row:
@@ -141,6 +149,7 @@ def _branch_rows(context: TreeContext, launch: DelegationRecord) -> list[Row]:
             "committed": branch == 0,
             "seed": context.seeds.of(f"{launch.delegation_id}b{branch}", role="node"),
             "snapshot_digest": digest,
+            "scheduling": launch.scheduling,
             "selection": launch.selection,
             "budget_position": launch.budget_position,
             "inclusion_probability": 1.0 if branch == 0 else launch.inclusion_probability,
@@ -182,6 +191,6 @@ def _label_row(context: TreeContext, node: NodeRecord) -> Row | None:
     if verdict is None:
         return None
     row["valid"] = True
-    row["value"] = 1.0 if succeeded(node, verdict) else 0.0
+    row["value"] = 1.0 if succeeded(context, node, verdict) else 0.0
     row["details"] = canonical_json(verdict.details)
     return row

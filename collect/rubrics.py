@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from collect.acting import gained
 from collect.asking import InfrastructureFault, OutOfTime
 from collect.budget import Deadline
 from collect.context import TreeContext, in_world
@@ -19,6 +20,7 @@ from collect.policy import Completion, Sampling
 from collect.prompts import Assignment, scorer_messages, writer_messages
 from collect.records import Clock, DelegationRecord, NodeRecord, Row
 from collect.replies import parse_rubric, parse_score
+from collect.trajectory import trajectory
 from collect.transcript import Transcript
 from collect.turn_rows import failed_completion, turn_row
 from collect.world import Agent
@@ -162,18 +164,20 @@ def _parsed(completion: Completion, parse: Callable[[str], V]) -> tuple[V | None
 
 
 def _writer_opening(context: TreeContext, delegation: DelegationRecord, child: Agent) -> list[Any]:
+    world, parent = context.world, delegation.parent
     assignment = Assignment(
         goal=delegation.goal,
         context=delegation.context,
-        observed=in_world(lambda: context.world.observe(delegation.start, child)),
+        observed=in_world(lambda: world.observe(world.enter(delegation.start, child, parent.agent), child)),
         turns=delegation.turns,
         depth=delegation.depth,
         max_depth=context.settings.budgets.depth,
     )
     return writer_messages(
         context.services.style,
-        world=context.world.name,
-        parent_goal=delegation.parent.goal,
+        world=world.name,
+        dialect=context.services.dialect.name,
+        parent_goal=parent.goal,
         assignment=assignment,
     )
 
@@ -193,17 +197,17 @@ def _scorer_transcript(context: TreeContext, node: NodeRecord, rubric: Rubric, s
     """The scorer's chat; the trajectory is shortened until the prompt and its answer fit the context."""
     budgets, sampling = context.settings.budgets, context.settings.scorer
     chars = context.settings.rubric.trajectory_chars
-    gained = in_world(lambda: context.world.difference(node.start, node.cell.state))
-    turns = [(row["text"], row["observation"]) for row in node.turns if row["kind"] == "act"]
+    change, turns = gained(context, node), trajectory(context, node)
     while True:
         opening = scorer_messages(
             context.services.style,
             world=context.world.name,
+            dialect=context.services.dialect.name,
             rubric=rubric.canonical(),
             goal=node.goal,
             turns=turns,
-            finished=node.outcome == "finished",
-            gained=gained,
+            finished=node.called_finish,
+            gained=change,
             trajectory_chars=chars,
         )
         transcript = Transcript(
@@ -224,7 +228,8 @@ def _scorer_facts(context: TreeContext, node: NodeRecord, rubric: Rubric) -> dic
         "start": node.start,
         "end": node.cell.state,
         "history": node.history,
-        "finished": node.outcome == "finished",
+        "gained": gained(context, node),
+        "finished": node.called_finish,
     }
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from collect import scripted_agents as agents
+from collect import scripted_cells as cells
 from collect import scripted_judges as judges
 from collect.policy import Completion, Identity, Request
 from collect.scripted_agents import Situation, Style
@@ -22,7 +23,7 @@ from collect.scripted_belief import Belief
 from sera_data.canonical import derive_seed
 from sera_data.errors import UsageError
 
-Program = Literal["crafter", "teacher", "saboteur", "wanderer"]
+Program = Literal["crafter", "teacher", "saboteur", "wanderer", "single_cell"]
 RIGHT = {"right": 1.0}
 HEADROOM = {"right": 0.3, "under": 0.2, "finish": 0.25, "no_error": 0.25}
 SLIPS = {0.0: 0.3, 0.05: 0.25, 0.22: 0.25, 0.45: 0.2}
@@ -53,6 +54,7 @@ SCRIPTS: Mapping[str, Script] = {
     "teacher": Script(program="teacher", gates=HEADROOM),
     "saboteur": Script(program="saboteur"),
     "never_finisher": Script(style=Style(delegates="ingredients", finishes=False)),
+    "single_cell": Script(program="single_cell"),
     "random": Script(program="wanderer", gates=dict.fromkeys(judges.GATES, 1.0), honest_scores=False),
 }
 OPTIONS = ("slips", "delegate", "gates", "substance")
@@ -74,6 +76,7 @@ class _Mind:
     belief: Belief
     style: Style
     budget: int
+    calls: list[agents.Call] = field(default_factory=list)
 
 
 class ScriptedPolicy:
@@ -92,6 +95,8 @@ class ScriptedPolicy:
         rng = random.Random(derive_seed("scripted", request.role, request.sampling.seed))
         if request.role == "act":
             reply = self._act(request, rng)
+            if isinstance(reply, dict):
+                reply = request.facts["dialect"].write(reply["tool"], {k: v for k, v in reply.items() if k != "tool"})
         elif request.role == "writer":
             reply = self._rubric(request, rng)
         else:
@@ -112,9 +117,18 @@ class ScriptedPolicy:
         mind = self._minds.get(request.session)
         if mind is None:
             mind = self._minds[request.session] = self._mind(request)
-        mind.belief.read(facts["history"])
-        agent = facts["agent"]
+        agent, history, in_cells = facts["agent"], facts["history"], facts["dialect"].name == "code"
         situation = Situation(agent.depth, facts["max_depth"], facts["turns_left"], mind.budget)
+        if in_cells and self._script.program == "single_cell":
+            return cells.single_cell(agent.targets)
+        if in_cells and mind.style.delegates == "capacity":
+            return cells.delegating_cell(agent.targets, situation, history)
+        mind.belief.read(cells.as_calls(history, mind.calls) if in_cells else history)
+        call = self._call(mind, situation, rng)
+        mind.calls.append({} if isinstance(call, str) else call)
+        return call
+
+    def _call(self, mind: _Mind, situation: Situation, rng: random.Random) -> agents.Call | str:
         if self._script.program == "saboteur":
             return agents.saboteur(mind.belief, situation, rng)
         if self._script.program == "wanderer":
@@ -139,8 +153,7 @@ class ScriptedPolicy:
         facts = request.facts
         if not self._script.honest_scores:
             return judges.random_score(facts["rubric"], rng)
-        gained = facts["world"].difference(facts["start"], facts["end"])
-        evidence = judges.Evidence(facts["agent"].targets, gained, facts["history"], facts["finished"])
+        evidence = judges.Evidence(facts["agent"].targets, facts["gained"], facts["history"], facts["finished"])
         return judges.write_score(facts["rubric"], evidence)
 
 

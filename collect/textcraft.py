@@ -8,6 +8,7 @@ what was owned before does not count. Recipe books are cached per process (`coll
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -32,6 +33,7 @@ TOOLS = (
         '{"tool":"craft","target":["m2_i3",2],"ingredients":{"m2_i1":2,"m1_ore":1}}',
         "Makes the given number of items, a multiple of the recipe's yield, from exactly the ingredients that so many "
         "executions use; a refused craft changes nothing.",
+        parameters=("ingredients", "target"),
     ),
 )
 
@@ -124,6 +126,7 @@ class TextCraft:
     version = "net-gain-1"
     fork: Fork = "pure"
     goal_kind: GoalKind = "targets"
+    dialects = ("json", "code")
 
     profiles = ("rao-42", "strict")
 
@@ -155,6 +158,11 @@ class TextCraft:
         """Never: an agent ends its own episode."""
         return None
 
+    def true_depth(self, task: Task) -> int:
+        """Longest chain of crafts that the task's targets need."""
+        depths = book_of(task.spec).depths
+        return max(depths[item] for item in task.spec["targets"])
+
     def observe(self, state: Inventory, agent: Agent) -> str:
         """The inventory as compact JSON."""
         return _compact(dict(state.items))
@@ -183,17 +191,25 @@ class TextCraft:
         end: Inventory,
         targets: Mapping[str, Any] | None,
         *,
-        changes: Sequence[Mapping[str, Any]] = (),
+        changes: Sequence[Mapping[str, Any]] | None = None,
     ) -> Verdict | None:
         """Success when the net gain reaches every target."""
         if not targets:
             return None
-        gained = {item: end.items.get(item, 0) - start.items.get(item, 0) for item in targets}
+        net = self.difference(start, end, changes=changes)
+        gained = {item: net.get(item, 0) for item in targets}
         missing = {item: count - gained[item] for item, count in targets.items() if gained[item] < count}
         return Verdict(not missing, {"gained": gained, "missing": missing})
 
-    def difference(self, start: Inventory, end: Inventory) -> Mapping[str, Any]:
-        """Net change of every item that changed."""
+    def difference(
+        self, start: Inventory, end: Inventory, *, changes: Sequence[Mapping[str, Any]] | None = None
+    ) -> Mapping[str, Any]:
+        """Net change of every item that changed, or that these changes make together."""
+        if changes is not None:
+            total: Counter[str] = Counter()
+            for delta in changes:
+                total.update(delta)
+            return {name: count for name, count in sorted(total.items()) if count}
         names = sorted({*start.items, *end.items})
         change = {name: end.items.get(name, 0) - start.items.get(name, 0) for name in names}
         return {name: count for name, count in change.items() if count}

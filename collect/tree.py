@@ -17,15 +17,20 @@ from collect.budget import AgentLedger, Deadline, EnvironmentBudget
 from collect.context import TreeContext
 from collect.forks import fork_drawn
 from collect.records import Clock, NodeRecord, StateCell
+from collect.rounds import Rounds
 from collect.rows import delegations_of, program_verdict, succeeded, tree_rows, walk
 from collect.rubrics import score_node
 from collect.seeds import Seeds
 from collect.services import RootSummary, Services, TreePlan, TreeResult
+from collect.settings import REFERENCE_WORLD_STEPS
 from collect.together import together
 from collect.transcript import Transcript
 from collect.world import Agent
+from schemas.words import Scheduling
 from sera_data.canonical import sha256_json
 from sera_data.errors import UsageError
+
+SCRIPTED = "scripted"
 
 __all__ = ["RootSummary", "Services", "TreePlan", "TreeResult", "run_tree", "tree_id_of"]
 
@@ -68,6 +73,9 @@ def _context(plan: TreePlan, services: Services) -> TreeContext:
     if missing:
         msg = f"purpose {plan.purpose!r} wants rubrics, but no policy serves {' and '.join(missing)}"
         raise UsageError(msg, hint="name one under policy.roles or take the purpose out of rubric.for")
+    forking = settings.delegation.mode == "counterfactual"
+    scheduling: Scheduling = "sequential" if forking else settings.delegation.scheduling
+    in_order = settings.deterministic or services.policies["act"].identity.engine == SCRIPTED
     return TreeContext(
         plan=plan,
         services=services,
@@ -77,6 +85,8 @@ def _context(plan: TreePlan, services: Services) -> TreeContext:
         tools=tuple(tool.name for tool in services.world.tools()),
         forks=_forks(plan, services, seeds),
         rubrics=rubrics,
+        scheduling=scheduling,
+        rounds=Rounds() if scheduling == "parallel" and in_order else None,
     )
 
 
@@ -95,6 +105,9 @@ def _forks(plan: TreePlan, services: Services, seeds: Seeds) -> str | None:
 
 def _root(context: TreeContext) -> NodeRecord:
     task, world, budgets = context.plan.task, context.world, context.settings.budgets
+    limited = getattr(world, "limited", None)
+    if budgets.world_steps == "reference" and limited is not None:
+        task = limited(task, REFERENCE_WORLD_STEPS)
     start = world.reset(task)
     return NodeRecord(
         agent=Agent(context.tree_id, 0, world.root_targets(task)),
@@ -129,7 +142,7 @@ def _transcripts(root: NodeRecord) -> list[Transcript]:
 def _summary(context: TreeContext, root: NodeRecord, *, wall_s: float) -> RootSummary:
     assert root.outcome is not None
     try:
-        success = succeeded(root, program_verdict(context, root))
+        success = succeeded(context, root, program_verdict(context, root))
         error = root.error
     except InfrastructureFault as fault:
         success, error = None, str(fault)

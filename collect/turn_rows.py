@@ -14,7 +14,9 @@ from collect.decision import Launch
 from collect.policy import Completion, Policy, Sampling
 from collect.records import Row
 from collect.transcript import Transcript
+from collect.world import Action, Event
 from schemas.words import TurnKind
+from sera_data.canonical import canonical_json
 
 
 def turn_row(
@@ -93,9 +95,17 @@ def token_span(policy: Policy, ids: Sequence[int] | None, launch: Launch) -> tup
     return start, min(len(ids), max(start + 1, boundary(launch.char_end)))
 
 
-def tool_call(tool: str, arguments: str, *, ok: bool, result: str, delta: str | None) -> dict[str, Any]:
-    """Element of `tool_calls`."""
-    return {"tool": tool, "arguments": arguments, "ok": ok, "result": result, "delta": delta}
+def tool_call(action: Action, event: Event, *, order_stamp: int) -> dict[str, Any]:
+    """Element of `tool_calls`; order_stamp: the acting agent's clock when the call was applied."""
+    return {
+        "tool": action.tool,
+        "arguments": canonical_json(action.arguments),
+        "ok": event.ok,
+        "result": event.result,
+        "delta": None if event.delta is None else canonical_json(event.delta),
+        "feedback": event.feedback,
+        "order_stamp": order_stamp,
+    }
 
 
 def _trainable(policy: Policy, completion: Completion, sampling: Sampling) -> bool:

@@ -7,6 +7,7 @@ Several agents may share a state: the runner lets each `enter` before its first 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -75,11 +76,19 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Documentation of one tool for the agent's prompt: name, JSON example, one-sentence meaning."""
+    """Documentation of one tool for the agent's prompt: name, JSON example, one-sentence meaning.
+
+    parameters: order in which a cell of code may give the arguments by position; () = the order of the example.
+    """
 
     name: str
     example: str
     doc: str
+    parameters: tuple[str, ...] = ()
+
+    def positions(self) -> tuple[str, ...]:
+        """Names of the arguments by position."""
+        return self.parameters or tuple(name for name in json.loads(self.example) if name != "tool")
 
 
 class World(Protocol, Generic[S]):
@@ -131,16 +140,21 @@ class World(Protocol, Generic[S]):
         end: S,
         targets: Mapping[str, Any] | None,
         *,
-        changes: Sequence[Mapping[str, Any]] = (),
+        changes: Sequence[Mapping[str, Any]] | None = None,
     ) -> Verdict | None:
         """Program label of an episode that explicitly finished, or None when the goal is not checkable.
 
         changes: deltas of the accepted actions of the node and its committed descendants, in order, so that a child
-        is judged on its own state change even when siblings worked in between.
+        is judged on its own state change even when siblings worked in between; None = judge by start and end.
         """
 
-    def difference(self, start: S, end: S) -> Mapping[str, Any]:
-        """Net state change as plain JSON, shown to scorers; never a reward or a label."""
+    def difference(
+        self, start: S, end: S, *, changes: Sequence[Mapping[str, Any]] | None = None
+    ) -> Mapping[str, Any]:
+        """Net state change as plain JSON, shown to scorers; never a reward or a label.
+
+        changes: as in `verdict`; given when others worked on the same state in between, then only these count.
+        """
 
     def dump(self, state: S) -> str:
         """The state as canonical JSON."""

@@ -6,6 +6,7 @@ forking (1 for the committed branch, which exists anyway).
 """
 
 from schemas.table import BOOL, FLOAT64, INT8, INT16, INT32, INT64, STRING, Column, Table, provenance
+from schemas.words import SCHEDULINGS
 
 BRANCHES = Table(
     name="branches",
@@ -26,6 +27,14 @@ BRANCHES = Table(
         Column("launch", INT16, "Index of the launch within that turn, from 0."),
         Column("committed", BOOL, "True for the branch whose result the parent received."),
         Column("seed", INT64, "Seed of the branch's node."),
+        Column(
+            "scheduling",
+            STRING,
+            "parallel: the child shared its parent's live state with what ran beside it; sequential: it had a copy that"
+            " was committed when it returned. Null when it was not recorded.",
+            nullable=True,
+            values=SCHEDULINGS,
+        ),
         Column("snapshot_digest", STRING, "sha256 of the state that all branches start from."),
         Column(
             "selection",

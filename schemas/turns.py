@@ -23,7 +23,15 @@ from schemas.table import (
 )
 from schemas.words import FINISH_REASONS, LOGPROBS_MODES, ROLES, TURN_KINDS
 
-TOOL_CALL = struct_of(tool=STRING, arguments=STRING, ok=BOOL, result=STRING, delta=STRING)
+TOOL_CALL = struct_of(
+    tool=STRING,
+    arguments=STRING,
+    ok=BOOL,
+    result=STRING,
+    delta=STRING,
+    feedback=STRING,
+    order_stamp=INT64,
+)
 LAUNCH = struct_of(
     delegation_id=STRING,
     status=STRING,
@@ -113,8 +121,10 @@ TURNS = Table(
         Column(
             "tool_calls",
             list_of(TOOL_CALL),
-            "Calls in order: tool, arguments (JSON), ok, result (text), delta (state"
-            " change as JSON, null when none). Empty for rubric and score turns.",
+            "Calls in order: tool, arguments (JSON), ok, result (text), delta (state change as JSON, null when none),"
+            " feedback (ok|rejected|info, or success|failure|exhausted when the call ended the world for all; null"
+            " for launches, finish and worlds that give none), order_stamp (Lamport clock when the call was applied:"
+            " calls on one shared state are totally ordered by it). Empty for rubric and score turns.",
         ),
         Column(
             "delegations",

@@ -16,6 +16,7 @@ LabelKind = Literal["program", "judge", "human"]
 LabelUse = Literal["train", "audit"]
 FinishReason = Literal["stop", "length", "abort", "error"]
 LogprobsMode = Literal["processed_logprobs", "raw_logprobs", "none"]
+Scheduling = Literal["parallel", "sequential"]
 ShardPhase = Literal["collect", "label", "refresh", "learn", "eval", "warm"]
 
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -29,4 +30,5 @@ LABEL_KINDS: tuple[str, ...] = get_args(LabelKind)
 LABEL_USES: tuple[str, ...] = get_args(LabelUse)
 FINISH_REASONS: tuple[str, ...] = get_args(FinishReason)
 LOGPROBS_MODES: tuple[str, ...] = get_args(LogprobsMode)
+SCHEDULINGS: tuple[str, ...] = get_args(Scheduling)
 SHARD_PHASES: tuple[str, ...] = get_args(ShardPhase)

@@ -124,6 +124,8 @@ def test_a_refused_action_is_an_error_turn():
             "ok": False,
             "result": "Error: n must be a number",
             "delta": None,
+            "feedback": None,
+            "order_stamp": first["order_stamp"],
         }
     ]
 

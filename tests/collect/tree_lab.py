@@ -76,11 +76,16 @@ class Pot:
     def goal(self, targets):
         return "make " + ", ".join(f"{n}x {item}" for item, n in targets.items())
 
-    def verdict(self, start, end, targets, *, changes=()):
-        gained = self.difference(start, end)
+    def verdict(self, start, end, targets, *, changes=None):
+        gained = self.difference(start, end, changes=changes)
         return Verdict(all(gained.get(i, 0) >= n for i, n in targets.items()), {"gained": gained, "m": "MARKER-LABEL"})
 
-    def difference(self, start, end):
+    def difference(self, start, end, *, changes=None):
+        if changes is not None:
+            total = Counter()
+            for delta in changes:
+                total.update({item: n for item, n in delta.items() if item != "reward"})
+            return {item: n for item, n in sorted(total.items()) if n}
         gained = Counter(dict(end))
         gained.subtract(dict(start))
         return {item: n for item, n in sorted(gained.items()) if n}
