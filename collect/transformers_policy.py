@@ -30,7 +30,8 @@ from sera_data.config import Config
 from sera_data.errors import UsageError
 
 ENGINE = "transformers"
-POCKET = Path(__file__).parent / "pocket"
+POCKETS = {"textcraft": Path(__file__).parent / "pocket", "textworld": Path(__file__).parent / "pocket_textworld"}
+POCKET = POCKETS["textcraft"]
 
 
 class EngineOptions(Config):
@@ -96,12 +97,13 @@ def open_policy(argument: str, *, options: Mapping[str, Any]) -> Policy:
 
 
 def open_pocket(argument: str, *, options: Mapping[str, Any]) -> Policy:
-    """The policy shipped with the package."""
-    if argument:
-        msg = f"'pocket' takes no argument, got {argument!r}"
-        raise UsageError(msg, hint="write pocket, or transformers:DIR for a directory")
-    read_policy_directory(POCKET)
-    return open_policy(str(POCKET), options=options)
+    """The policy shipped with the package for a world: `pocket` (TextCraft) or `pocket:textworld`."""
+    directory = POCKETS.get(argument or "textcraft")
+    if directory is None:
+        msg = f"no pocket policy for {argument!r}; allowed: {', '.join(POCKETS)}"
+        raise UsageError(msg, hint="write pocket or pocket:textworld, or transformers:DIR for a directory")
+    read_policy_directory(directory)
+    return open_policy(str(directory), options=options)
 
 
 def read_options(options: Mapping[str, Any]) -> EngineOptions:

@@ -23,6 +23,7 @@ from collect.policy_directory import MASK, write_policy_json
 from collect.renderer import ChatRenderer
 from collect.transformers_policy import open_policy
 from learn.pocket_data import SPOKEN, Chat, Recipe, Sequences, Spoken, teacher_chats, tokenised
+from learn.pocket_ground import Ground
 from learn.pocket_practice import practise
 from learn.pocket_tokenizer import END, NUMBERS, build_tokenizer, save_tokenizer
 from learn.pocket_training import Course, Progress, Shape, new_model, train
@@ -40,6 +41,7 @@ class Watcher(NamedTuple):
 
 
 def build(
+    ground: Ground,
     out: Path,
     work: Path,
     *,
@@ -56,9 +58,10 @@ def build(
     """
     import torch
 
-    recipe, shape, course = recipe or Recipe(), shape or Shape(), course or Course()
+    recipe = recipe or Recipe()
+    shape, course = shape or Shape(context=ground.context), course or Course(batch_tokens=ground.batch_tokens)
     work.mkdir(parents=True, exist_ok=True)
-    data = make_data(work, recipe=recipe, told=watch.block)
+    data = make_data(ground, work, recipe=recipe, told=watch.block)
     tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
     allowed = allowed_ids(data, tokenizer)
     torch.set_num_threads(threads)
@@ -66,7 +69,7 @@ def build(
     first, second = courses(course)
     told = partial(watch.training, "first course")
     train(model, data[: recipe.warm], first, checkpoint=work / "first.pt", report=told)
-    practice = make_practice(model, work, allowed=allowed, recipe=recipe)
+    practice = make_practice(ground, model, work, allowed=allowed, recipe=recipe)
     told = partial(watch.training, "second course")
     late = [*data[recipe.warm :], practice, practice]
     train(model, late, second, checkpoint=work / "second.pt", report=told)
@@ -77,32 +80,35 @@ def build(
 
 def courses(course: Course) -> tuple[Course, Course]:
     """The first course as asked and the second one; minutes are shared 3:1."""
+    late = replace(LATE, batch_tokens=course.batch_tokens)
     if course.minutes is None:
-        return course, LATE
-    return replace(course, minutes=course.minutes * 0.75), replace(LATE, minutes=course.minutes * 0.25)
+        return course, late
+    return replace(course, minutes=course.minutes * 0.75), replace(late, minutes=course.minutes * 0.25)
 
 
-def make_data(work: Path, *, recipe: Recipe, told: Callable[[int], None]) -> list[Sequences]:
+def make_data(ground: Ground, work: Path, *, recipe: Recipe, told: Callable[[int], None]) -> list[Sequences]:
     """All blocks of scripted sequences, and the tokenizer from the first one; finished blocks are read back."""
     data = []
     for index in range(recipe.warm + recipe.late):
         path = work / f"block-{index:03d}.npz"
         if not path.is_file():
-            chats = teacher_chats(index, recipe)
+            chats = teacher_chats(ground, index, recipe)
             if not (work / "chat_template.jinja").is_file():
-                save_tokenizer(build_tokenizer(m.content for chat in chats for m in chat.messages), work)
+                texts = (message.content for chat in chats for message in chat.messages)
+                made = build_tokenizer(texts, words=ground.words, piece=ground.piece)
+                save_tokenizer(made, work, context=ground.context)
             _tokenised(chats, work).save(path)
         data.append(Sequences.load(path))
         told(index)
     return data
 
 
-def make_practice(model: Any, work: Path, *, allowed: Sequence[int], recipe: Recipe) -> Sequences:
+def make_practice(ground: Ground, model: Any, work: Path, *, allowed: Sequence[int], recipe: Recipe) -> Sequences:
     """Lessons on the policy's own episodes."""
     path = work / "practice.npz"
     if not path.is_file():
         policy = open_policy(str(write_policy(model, work, allowed=allowed, out=work / "half")), options={"slots": 128})
-        lessons = practise(policy, trees=recipe.practice, seed=PRACTICE_SEED)
+        lessons = practise(ground, policy, trees=recipe.practice, seed=PRACTICE_SEED)
         _tokenised(lessons, work, spoken="last").save(path)
     return Sequences.load(path)
 

@@ -1,4 +1,4 @@
-"""Every required figure of the pocket policy, measured on worlds it was never trained on, at temperature 1.
+"""Every required figure of the pocket policy, measured on tasks it was never trained on, at temperature 1.
 
 Invariant: the figures are counted from the same rows that a store would hold; the trees fork their delegations over
 eight branches by the `recommended` selection, so the roots are plain samples.
@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from collect.policy import Policy
-from collect.services import Services, TreePlan, TreeResult
-from collect.textcraft import TextCraft
-from collect.textcraft_tasks import build_tasks
+from collect.services import TreePlan, TreeResult
 from collect.tree import run_tree
-from learn.pocket_data import HELD_OUT_WORLDS, WORLD, settings
+from learn.pocket_ground import Ground
+from schemas.words import Role
 
 BRANCHES = 8
 
@@ -71,6 +70,7 @@ class Report:
 
 
 def check(
+    ground: Ground,
     policy: Policy,
     *,
     tasks: int = 128,
@@ -80,7 +80,7 @@ def check(
 ) -> Report:
     """Play held-out tasks with the policy in every role and count."""
     begun = time.monotonic()
-    results = asyncio.run(_play(policy, tasks, seed, in_flight, tree_done))
+    results = asyncio.run(_play(ground, policy, tasks, seed, in_flight, tree_done))
     return count(results, seconds=time.monotonic() - begun)
 
 
@@ -142,12 +142,11 @@ def branch_figures(rows: Mapping[str, list[dict[str, Any]]]) -> tuple[list[bool]
 
 
 async def _play(
-    policy: Policy, tasks: int, seed: int, in_flight: int, tree_done: Callable[[], None]
+    ground: Ground, policy: Policy, tasks: int, seed: int, in_flight: int, tree_done: Callable[[], None]
 ) -> list[TreeResult]:
-    chosen = build_tasks({"worlds": HELD_OUT_WORLDS, "n": tasks, "split": "val", "seed": seed, **WORLD})
-    services = Services(
-        TextCraft(), {"act": policy, "writer": policy, "scorer": policy}, settings(rubrics=True, k=BRANCHES)
-    )
+    chosen = ground.held_out_tasks(seed, tasks)
+    policies: dict[Role, Policy] = {"act": policy, "writer": policy, "scorer": policy}
+    services = ground.services(policies, rubrics=True, k=BRANCHES)
     room = asyncio.Semaphore(in_flight)
 
     async def play(index: int) -> TreeResult:

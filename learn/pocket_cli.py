@@ -16,9 +16,11 @@ from sera_data.errors import GateFailed, UsageError
 
 if TYPE_CHECKING:
     from learn.pocket_check import Report
+    from learn.pocket_ground import Ground
     from learn.pocket_training import Progress
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+World = Annotated[str, typer.Option(help="textcraft or textworld.")]
 
 
 @app.callback()
@@ -35,6 +37,7 @@ WARM_BLOCKS, LATE_BLOCKS = 18, 6  # of 1,000 trees and about 300,000 tokens each
 @app.command()
 def build(
     out: Annotated[Path, typer.Option(help="Policy directory to write.")],
+    world: World = "textcraft",
     minutes: Annotated[float | None, typer.Option(min=0.01, help="End training after this time.")] = None,
     warm: Annotated[int, typer.Option(min=1, help="Blocks of 1,000 scripted trees, first course.")] = WARM_BLOCKS,
     late: Annotated[int, typer.Option(min=0, help="Blocks beside practice, second course.")] = LATE_BLOCKS,
@@ -44,49 +47,67 @@ def build(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Rebuild the pocket policy on CPUs from scripted trees on generated worlds; continues when interrupted.
+    """Rebuild a world's pocket policy on CPUs from scripted trees; continues when interrupted.
 
-    Example: sera pocket build --out pocket --minutes 20
+    Example: sera pocket build --out pocket      or: sera pocket build --world textworld --out pocket_textworld
     """
     import json
     import os
 
+    from learn.pocket_ground import ground
+
     if (out / "policy.json").exists():
         msg = f"{out} already holds a policy"
         raise UsageError(msg, hint="name a new folder with --out")
+    field = ground(world)
     folder = work or out.with_name(out.name + ".work")
-    plan = {"out": str(out), "work": str(folder), "warm": warm, "late": late, "minutes": minutes, "seed": seed}
+    plan = {
+        "out": str(out),
+        "world": world,
+        "work": str(folder),
+        "warm": warm,
+        "late": late,
+        "minutes": minutes,
+        "seed": seed,
+    }
     if dry_run:
         typer.echo(
-            json.dumps(plan) if as_json else f"would build {out} from {warm + late},000 trees; work folder {folder}"
+            json.dumps(plan)
+            if as_json
+            else f"would build {out} for {world} from {warm + late},000 trees; work folder {folder}"
         )
         return
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads that spin would take the other core
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    final = _build(out, folder, plan, threads)
+    final = _build(field, out, folder, plan, threads)
     done = {**plan, "loss": round(final.loss, 4), "tokens": final.tokens}
-    typer.echo(json.dumps(done) if as_json else f"wrote {out}; check it with: sera pocket check --policy {out}")
+    typer.echo(
+        json.dumps(done) if as_json else f"wrote {out}; check it with: sera pocket check --world {world} --policy {out}"
+    )
 
 
 @app.command()
 def check(
     policy: Annotated[Path | None, typer.Option(help="Policy directory [default: the shipped one].")] = None,
+    world: World = "textcraft",
     tasks: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 128,
     seed: Annotated[int, typer.Option(min=0, help="Seed of tasks and sampling.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure every required figure on held-out worlds at temperature 1; exit 3 when one is missed.
+    """Measure every required figure on held-out tasks at temperature 1; exit 3 when one is missed.
 
-    Example: sera pocket check --json
+    Example: sera pocket check --json      or: sera pocket check --world textworld
     """
     import json
 
     import torch
 
-    from collect.transformers_policy import POCKET, open_policy
+    from collect.transformers_policy import open_policy
     from learn.pocket_check import check as measure
+    from learn.pocket_ground import ground
 
-    directory = policy or POCKET
+    field = ground(world)
+    directory = policy or field.shipped
     if not (directory / "policy.json").is_file():
         msg = f"no policy directory at {directory}"
         raise UsageError(msg, hint="give a folder that `sera pocket build` or `sera learn` wrote")
@@ -94,12 +115,12 @@ def check(
     opened = open_policy(str(directory), options={"slots": 128})
     with _bars() as shown:
         trees = shown.add_task("trees", total=tasks)
-        report = measure(opened, tasks=tasks, seed=seed, tree_done=lambda: shown.advance(trees))
+        report = measure(field, opened, tasks=tasks, seed=seed, tree_done=lambda: shown.advance(trees))
     typer.echo(json.dumps(as_rows(report)) if as_json else table(report, directory))
     if not report.holds:
         missed = [figure.requirement.name for figure in report.figures if not figure.holds]
         msg = f"{directory} misses {len(missed)} of {len(report.figures)} figures: {', '.join(missed)}"
-        raise GateFailed(msg, hint="train it longer: sera pocket build --out DIR --warm 36")
+        raise GateFailed(msg, hint=f"train it longer: sera pocket build --world {world} --out DIR --warm 36")
 
 
 def as_rows(report: Report) -> dict[str, Any]:
@@ -114,7 +135,7 @@ def as_rows(report: Report) -> dict[str, Any]:
 
 def table(report: Report, directory: Path) -> str:
     """The report as text."""
-    lines = [f"{directory} on held-out worlds at temperature 1"]
+    lines = [f"{directory} on held-out tasks at temperature 1"]
     for figure in report.figures:
         value = "none" if figure.value is None else f"{figure.value:.3f}"
         low, high = figure.requirement.low, figure.requirement.high
@@ -132,7 +153,7 @@ def _bars() -> Any:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _build(out: Path, folder: Path, plan: dict[str, Any], threads: int) -> Progress:
+def _build(field: Ground, out: Path, folder: Path, plan: dict[str, Any], threads: int) -> Progress:
     from learn.pocket_build import Watcher
     from learn.pocket_build import build as make
     from learn.pocket_data import Recipe
@@ -149,11 +170,12 @@ def _build(out: Path, folder: Path, plan: dict[str, Any], threads: int) -> Progr
             shown.update(training, completed=progress.done, description=note)
 
         make(
+            field,
             out,
             folder,
             watch=Watcher(lambda index: shown.update(data, completed=index + 1), on_training),
             recipe=Recipe(warm=plan["warm"], late=plan["late"]),
-            course=Course(minutes=plan["minutes"], seed=plan["seed"]),
+            course=Course(minutes=plan["minutes"], seed=plan["seed"], batch_tokens=field.batch_tokens),
             threads=threads,
         )
     return last[-1]

@@ -1,7 +1,7 @@
-"""Warm-start data of the pocket policy: chats of scripted trees on many generated worlds, as token sequences.
+"""Warm-start data of the pocket policy: chats of scripted trees on many generated tasks, as token sequences.
 
-Invariant: the sequences are exactly what the collector would render for these messages; worlds of training and of
-the check never meet; block i depends only on (seed, i), so that an interrupted build continues.
+Invariant: the sequences are exactly what the collector would render for these messages; block i depends only on i,
+so that an interrupted build continues.
 
 Run: ``sera pocket build --out DIR``.
 """
@@ -18,19 +18,12 @@ import numpy as np
 
 from collect.policies import open_policy
 from collect.policy import Message, Policy, Renderer
-from collect.services import Services, TreePlan
-from collect.settings import Budgets, DelegationSettings, RoleSampling, RubricSettings, TreeSettings
-from collect.textcraft import TextCraft
-from collect.textcraft_tasks import build_tasks
+from collect.services import TreePlan
 from collect.transcript import Transcript
 from collect.tree import run_tree
-from collect.world import Task
+from learn.pocket_ground import Ground
 from schemas.words import Role
 
-TRAIN_WORLDS = "1000-1499"
-HELD_OUT_WORLDS = "5000-5099"
-WORLD = {"items_per_tier": 8, "max_tier": 3}
-BUDGETS = Budgets(turns=(14, 10, 8), depth=2)
 Spoken = Literal["all", "last"]
 ROLES = ("act", "writer", "scorer")
 PROMPT, SPOKEN, SILENT = 0, 1, 2  # a silent token is context and no target at all
@@ -93,32 +86,15 @@ class Sequences:
             return cls(**{name: data[name] for name in ("ids", "parts", "ends", "roles")})
 
 
-def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
-    """How the pocket's trees are run: budgets 14/10/8, depth 2, everything at temperature 1."""
-    return TreeSettings(
-        budgets=BUDGETS,
-        act=RoleSampling(max_tokens=64),
-        writer=RoleSampling(max_tokens=64),
-        scorer=RoleSampling(max_tokens=32),
-        delegation=DelegationSettings(mode="plain" if k == 1 else "counterfactual", k=k),
-        rubric=RubricSettings(purposes=("execution", "rubric") if rubrics else ()),
-    )
-
-
-def train_tasks(block: int, count: int) -> list[Task]:
-    """Tasks of one block, over all training worlds."""
-    return build_tasks({"worlds": TRAIN_WORLDS, "n": count, "split": "train", "seed": block, **WORLD})
-
-
-def teacher_chats(block: int, recipe: Recipe) -> list[Transcript]:
+def teacher_chats(ground: Ground, block: int, recipe: Recipe) -> list[Transcript]:
     """All chats of one block of teacher trees."""
-    teacher = open_policy("scripted:teacher", options=dict(recipe.teacher))
+    teacher = open_policy(ground.teacher, options=dict(recipe.teacher))
     policies: dict[Role, Policy] = {"act": teacher, "writer": teacher, "scorer": teacher}
-    plain, scored = (Services(TextCraft(), policies, settings(rubrics=r)) for r in (False, True))
+    plain, scored = (ground.services(policies, rubrics=rubrics) for rubrics in (False, True))
 
     async def play() -> list[Transcript]:
         chats: list[Transcript] = []
-        for index, task in enumerate(train_tasks(block, recipe.trees)):
+        for index, task in enumerate(ground.train_tasks(block, recipe.trees)):
             with_rubrics = (index % 100) < 100 * recipe.rubric_share
             plan = TreePlan(f"warm-{block}", 0, task, index, "execution", 1_000_003 * (block + 1))
             chats += (await run_tree(plan, scored if with_rubrics else plain)).transcripts

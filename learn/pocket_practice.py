@@ -15,16 +15,13 @@ from dataclasses import dataclass
 
 from collect.policies import open_policy
 from collect.policy import Completion, Identity, Message, Policy, Renderer, Request
-from collect.services import Services, TreePlan
-from collect.textcraft import TextCraft
+from collect.services import TreePlan
 from collect.tree import run_tree
-from learn.pocket_data import settings, train_tasks
+from learn.pocket_ground import Ground
 from schemas.words import Role
 from sera_data.canonical import derive_seed
 
-TROUBLE = ("Error", "Refused")
 CALM_SHARE = 8  # of turns without trouble every eighth is kept
-COACH = {"slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +37,16 @@ class CoachedPolicy:
 
     trainable = False
 
-    def __init__(self, pupil: Policy, coach: Policy) -> None:
+    def __init__(self, pupil: Policy, coach: Policy, trouble: tuple[str, ...]) -> None:
         self.identity: Identity = pupil.identity
         self.renderer: Renderer | None = pupil.renderer
         self.lessons: list[Lesson] = []
-        self._pupil, self._coach = pupil, coach
+        self._pupil, self._coach, self._trouble = pupil, coach, trouble
 
     async def complete(self, request: Request) -> Completion:
         """The pupil's reply."""
         shown = await self._coach.complete(request)
-        trouble = len(request.messages) > 2 and request.messages[-1].content.startswith(TROUBLE)
+        trouble = len(request.messages) > 2 and request.messages[-1].content.startswith(self._trouble)
         if trouble or derive_seed("calm", request.sampling.seed) % CALM_SHARE == 0:
             messages = [*request.messages, Message("assistant", shown.text)]
             self.lessons.append(Lesson(request.role, messages))
@@ -64,13 +61,13 @@ class CoachedPolicy:
         """Nothing of its own to free."""
 
 
-def practise(policy: Policy, *, trees: int, seed: int) -> list[Lesson]:
+def practise(ground: Ground, policy: Policy, *, trees: int, seed: int) -> list[Lesson]:
     """Lessons from trees of the policy with eight branches a delegation: calls, rubrics and scores."""
-    acting = CoachedPolicy(policy, open_policy("scripted:teacher", options=COACH))
-    teacher = open_policy("scripted:teacher", options={})
+    acting = CoachedPolicy(policy, open_policy(ground.teacher, options=dict(ground.coach)), ground.trouble)
+    teacher = open_policy(ground.teacher, options={})
     policies: dict[Role, Policy] = {"act": acting, "writer": teacher, "scorer": teacher}
-    services = Services(TextCraft(), policies, settings(rubrics=True, k=8))
-    tasks = train_tasks(seed, trees)
+    services = ground.services(policies, rubrics=True, k=8)
+    tasks = ground.train_tasks(seed, trees)
     room = asyncio.Semaphore(64)
 
     async def play(index: int) -> list[Lesson]:

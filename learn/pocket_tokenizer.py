@@ -1,10 +1,10 @@
-"""The pocket policy's tokenizer: bytes, whole items, small numbers and the fixed phrases of the terse style.
+"""The pocket policies' tokenizers: bytes, a world's words, small numbers and the fixed phrases of the terse style.
 
-Invariant: every text round-trips (all 256 bytes are tokens); an item, a number up to 20 and a weight of one or two
-digits are one token each; what stands between them is a phrase, and the most useful phrases are one token. There are
-no merges, so a text has one encoding and the vocabulary no entry that is never produced by it.
+Invariant: every text round-trips (all 256 bytes are tokens); a word of the world is one token; what stands between
+them is a phrase, and the most useful phrases are one token. There are no merges, so a text has one encoding and the
+vocabulary no entry that is never produced by it.
 
-Run: ``build_tokenizer(texts)``; texts are message contents of scripted trees.
+Run: ``build_tokenizer(texts, words=..., piece=...)``; texts are message contents of scripted trees.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 PAD, SYSTEM, USER, ASSISTANT, END = CONTROL = ("<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
 VOCABULARY = 512
-VARIANTS = 8
-TIERS = (1, 2, 3)
 NUMBERS = tuple(str(n) for n in range(10, 21))
 WEIGHTS = (*(f"0.{n}" for n in range(1, 10)), "0.25", "0.35")
-ITEM = re.compile(r"raw_[oat][0-7]|[mc][0-7]_ore|[mcoat][0-7]_i[1-3]")
-PIECE = re.compile(ITEM.pattern + r"|0\.\d+|\d+|\n|\},\{|> ")
+DIGITS = r"0\.\d+|\d+|\n|\},\{|> "
+"""What is a piece in every world, as a pattern."""
 TEMPLATE = (
     "{%- for message in messages -%}\n"
     "{{- '<|' + message.role + '|>' + message.content -}}\n"
@@ -34,34 +32,27 @@ TEMPLATE = (
 )
 
 
-def build_tokenizer(texts: Iterable[str], *, size: int = VOCABULARY) -> Tokenizer:
-    """A tokenizer of at most `size` entries; phrases are those of `texts` that save most tokens."""
+def build_tokenizer(
+    texts: Iterable[str], *, words: Sequence[str], piece: re.Pattern[str], size: int = VOCABULARY
+) -> Tokenizer:
+    """A tokenizer of at most `size` entries: bytes, `words`, and the phrases of `texts` that save most tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: i for i, token in enumerate([*CONTROL, *alphabet])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in CONTROL])
-    fixed = [*items(), *NUMBERS, *WEIGHTS, "},{", "> "]
-    phrases = best_phrases(texts, size - tokenizer.get_vocab_size() - len(fixed))
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in [*fixed, *phrases]])
+    phrases = best_phrases(texts, size - tokenizer.get_vocab_size() - len(words), piece=piece)
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in [*words, *phrases]])
     return tokenizer
 
 
-def items() -> list[str]:
-    """Names of all items of worlds with 8 items per tier and tiers 1-3."""
-    bases = [f"{d}{i}_ore" for d in "mc" for i in range(VARIANTS)] + [
-        f"raw_{d}{i}" for d in "oat" for i in range(VARIANTS)
-    ]
-    return bases + [f"{d}{i}_i{tier}" for d in "mcoat" for tier in TIERS for i in range(VARIANTS)]
-
-
-def best_phrases(texts: Iterable[str], count: int) -> list[str]:
-    """The `count` texts between items and numbers that save most tokens."""
+def best_phrases(texts: Iterable[str], count: int, *, piece: re.Pattern[str]) -> list[str]:
+    """The `count` texts between pieces (items, numbers) that save most tokens."""
     found: Counter[str] = Counter()
     for text in texts:
         last = 0
-        for match in PIECE.finditer(text):
+        for match in piece.finditer(text):
             found[text[last : match.start()]] += 1
             last = match.end()
         found[text[last:]] += 1
@@ -69,7 +60,7 @@ def best_phrases(texts: Iterable[str], count: int) -> list[str]:
     return sorted(saved, key=lambda text: (-saved[text], text))[:count]
 
 
-def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
+def save_tokenizer(tokenizer: Tokenizer, directory: Path, *, context: int = 1024) -> None:
     """tokenizer.json, tokenizer_config.json and chat_template.jinja, readable by transformers and vLLM."""
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"))
@@ -78,7 +69,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
         "eos_token": END,
         "pad_token": PAD,
         "clean_up_tokenization_spaces": False,
-        "model_max_length": 1024,
+        "model_max_length": context,
     }
     (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     (directory / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")

@@ -10,6 +10,7 @@ from collect.policies import open_policies
 from collect.policy_directory import write_policy_json
 from learn.pocket_build import Watcher, build
 from learn.pocket_data import Recipe
+from learn.pocket_textcraft import GROUND
 from learn.pocket_training import Shape
 from sera_data.errors import Preempted
 from tests.collect.job_lab import Wrapped, play, sealed_hash, small_config
@@ -22,7 +23,7 @@ TINY = Shape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, mlp=48)
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("tiny")
     recipe = Recipe(trees=6, rubric_share=0.5, warm=1, late=1, practice=2)
-    made = build(place / "policy", place / "work", watch=SILENT, recipe=recipe, shape=TINY, threads=1)
+    made = build(GROUND, place / "policy", place / "work", watch=SILENT, recipe=recipe, shape=TINY, threads=1)
     write_policy_json(made, name="tiny", version=3, style="terse")
     return made
 

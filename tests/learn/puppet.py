@@ -18,6 +18,7 @@ from collect.renderer import ChatRenderer
 from learn.datum import Datum
 from learn.network import load_network
 from learn.packing import Pack, micro_batch
+from learn.pocket_textcraft import GROUND
 from learn.pocket_tokenizer import build_tokenizer, save_tokenizer
 
 TEXTS = ('{"tool":"get_info","items":["m2_i3"]}', "Goal: craft 2x m2_i3\nInventory: {}\nSteps: 14 Depth: 0/2")
@@ -25,7 +26,7 @@ TEXTS = ('{"tool":"get_info","items":["m2_i3"]}', "Goal: craft 2x m2_i3\nInvento
 
 def make_policy(path, *, seed=0, texts=TEXTS):
     """A sealed policy directory with random weights."""
-    tokenizer = build_tokenizer(texts, size=480)
+    tokenizer = build_tokenizer(texts, words=GROUND.words, piece=GROUND.piece, size=480)
     save_tokenizer(tokenizer, path)
     torch.manual_seed(seed)
     config = Qwen3Config(

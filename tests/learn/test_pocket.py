@@ -15,8 +15,9 @@ from collect.transformers_policy import POCKET, open_pocket, open_policy
 from learn import pocket_cli
 from learn.pocket_build import Watcher, allowed_ids, build
 from learn.pocket_check import REQUIREMENTS, Figure, branch_figures, check
-from learn.pocket_data import HELD_OUT_WORLDS, SILENT, SPOKEN, TRAIN_WORLDS, Recipe, Sequences, teacher_chats, tokenised
+from learn.pocket_data import SILENT, SPOKEN, Recipe, Sequences, teacher_chats, tokenised
 from learn.pocket_practice import practise
+from learn.pocket_textcraft import GROUND, HELD_OUT_WORLDS, TRAIN_WORLDS
 from learn.pocket_tokenizer import CONTROL, build_tokenizer, save_tokenizer
 from learn.pocket_training import Course, Shape, collate, learning_rate, loss_of, new_model, plan_batches, train
 from sera_data.errors import GateFailed, UsageError
@@ -27,13 +28,14 @@ QUIET = Watcher(lambda index: None, lambda course, progress: None)
 
 @pytest.fixture(scope="module")
 def chats():
-    return teacher_chats(0, Recipe(trees=10, rubric_share=0.5))
+    return teacher_chats(GROUND, 0, Recipe(trees=10, rubric_share=0.5))
 
 
 @pytest.fixture(scope="module")
 def folder(chats, tmp_path_factory):
     made = tmp_path_factory.mktemp("tokenizer")
-    save_tokenizer(build_tokenizer(m.content for chat in chats for m in chat.messages), made)
+    texts = (m.content for chat in chats for m in chat.messages)
+    save_tokenizer(build_tokenizer(texts, words=GROUND.words, piece=GROUND.piece), made)
     return made
 
 
@@ -47,7 +49,7 @@ def data(chats, folder):
 def built(tmp_path_factory):
     place = tmp_path_factory.mktemp("built")
     recipe = Recipe(trees=6, rubric_share=0.5, warm=1, late=1, practice=2)
-    return build(place / "policy", place / "work", watch=QUIET, recipe=recipe, shape=SMALL, threads=1)
+    return build(GROUND, place / "policy", place / "work", watch=QUIET, recipe=recipe, shape=SMALL, threads=1)
 
 
 def test_an_item_a_number_and_a_phrase_are_one_token_each(folder):
@@ -95,7 +97,7 @@ def test_only_replies_and_their_ends_are_spoken(chats, data, folder):
 
 
 def test_lessons_teach_the_coach_s_reply_and_nothing_else(built, folder):
-    lessons = practise(open_policy(str(built), options={"slots": 8}), trees=2, seed=5)
+    lessons = practise(GROUND, open_policy(str(built), options={"slots": 8}), trees=2, seed=5)
     acts = [lesson for lesson in lessons if lesson.role == "act"]
     assert acts
     assert all(json.loads(lesson.messages[-1].content)["tool"] for lesson in acts)
@@ -165,7 +167,7 @@ def test_a_build_is_a_verified_policy_that_plays(built):
     assert (directory.name, directory.version, directory.style) == ("pocket", 0, "terse")
     policy = open_policy(str(built), options={"slots": 4})
     assert policy.identity.weights_sha256 == directory.weights_sha256
-    report = check(policy, tasks=1)
+    report = check(GROUND, policy, tasks=1)
     assert [f.requirement for f in report.figures] == list(REQUIREMENTS)
     assert not report.holds
 

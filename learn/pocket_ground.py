@@ -1,0 +1,72 @@
+"""Where a pocket policy grows up: one world with its tasks, budgets and teacher, and the words that are one token.
+
+Invariant: tasks of training and of the check never meet. One row of `GROUNDS` per world; everything else of the build
+and of the check is the same for all of them.
+
+Run: ``sera pocket build --world NAME --out DIR``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from collect.dialect import dialect_for
+from collect.policy import Policy
+from collect.services import Services
+from collect.settings import TreeSettings
+from collect.world import Task, World
+from schemas.words import Role
+from sera_data.errors import UsageError
+
+GROUNDS = ("textcraft",)
+
+
+class Settings(Protocol):
+    """How trees are run."""
+
+    def __call__(self, *, rubrics: bool, k: int = 1) -> TreeSettings:
+        """Settings with rubrics for delegations or without, and k branches of some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """One world for a pocket policy.
+
+    train_tasks: (block, count) -> tasks. held_out_tasks: (seed, count) -> tasks. teacher: scripted policy that shows
+    all roles. coach: its options when it corrects the half-trained policy. trouble: how an answer starts after which
+    it always does. words: texts that are one token. piece: what stands between phrases. context: longest sequence.
+    batch_tokens: size of a training batch. shipped: the directory of the policy that ships.
+    """
+
+    name: str
+    world: Callable[[], World[Any]]
+    train_tasks: Callable[[int, int], list[Task]]
+    held_out_tasks: Callable[[int, int], list[Task]]
+    settings: Settings
+    teacher: str
+    coach: Mapping[str, Any]
+    trouble: tuple[str, ...]
+    words: Sequence[str]
+    piece: re.Pattern[str]
+    context: int
+    batch_tokens: int
+    shipped: Path
+
+    def services(self, policies: Mapping[Role, Policy], *, rubrics: bool, k: int = 1) -> Services:
+        """What its trees are run with."""
+        world = self.world()
+        return Services(world, policies, self.settings(rubrics=rubrics, k=k), dialect=dialect_for(world, "auto"))
+
+
+def ground(name: str) -> Ground:
+    """The ground of a world's name."""
+    if name not in GROUNDS:
+        msg = f"no pocket policy for world {name!r}; allowed: {', '.join(GROUNDS)}"
+        raise UsageError(msg)
+    found: Ground = import_module(f"learn.pocket_{name}").GROUND
+    return found

@@ -1,0 +1,75 @@
+"""The pocket policy's ground in TextCraft: random small worlds, tiers 1-3, budgets 14/10/8, depth 2.
+
+Invariant: worlds of training (1000-1499) and of the check (5000-5099) never meet, so that recipes are read and not
+remembered; an item, a number up to 20 and a weight of one or two digits are one token each.
+
+Run: ``sera pocket build --out DIR``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from collect.settings import Budgets, DelegationSettings, RoleSampling, RubricSettings, TreeSettings
+from collect.textcraft import TextCraft
+from collect.textcraft_tasks import build_tasks
+from collect.transformers_policy import POCKETS
+from collect.world import Task
+from learn.pocket_ground import Ground
+from learn.pocket_tokenizer import DIGITS, NUMBERS, WEIGHTS
+
+TRAIN_WORLDS = "1000-1499"
+HELD_OUT_WORLDS = "5000-5099"
+SMALL = {"items_per_tier": 8, "max_tier": 3}
+BUDGETS = Budgets(turns=(14, 10, 8), depth=2)
+VARIANTS = 8
+TIERS = (1, 2, 3)
+ITEM = re.compile(r"raw_[oat][0-7]|[mc][0-7]_ore|[mcoat][0-7]_i[1-3]")
+PIECE = re.compile(ITEM.pattern + "|" + DIGITS)
+
+
+def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
+    """Budgets 14/10/8, depth 2, everything at temperature 1."""
+    return TreeSettings(
+        budgets=BUDGETS,
+        act=RoleSampling(max_tokens=64),
+        writer=RoleSampling(max_tokens=64),
+        scorer=RoleSampling(max_tokens=32),
+        delegation=DelegationSettings(mode="plain" if k == 1 else "counterfactual", k=k),
+        rubric=RubricSettings(purposes=("execution", "rubric") if rubrics else ()),
+    )
+
+
+def train_tasks(block: int, count: int) -> list[Task]:
+    """Tasks of one block, over all training worlds."""
+    return build_tasks({"worlds": TRAIN_WORLDS, "n": count, "split": "train", "seed": block, **SMALL})
+
+
+def held_out_tasks(seed: int, count: int) -> list[Task]:
+    """Tasks of the check, over worlds that training never saw."""
+    return build_tasks({"worlds": HELD_OUT_WORLDS, "n": count, "split": "val", "seed": seed, **SMALL})
+
+
+def items() -> list[str]:
+    """Names of all items of worlds with 8 items per tier and tiers 1-3."""
+    bases = [f"{d}{i}_ore" for d in "mc" for i in range(VARIANTS)] + [
+        f"raw_{d}{i}" for d in "oat" for i in range(VARIANTS)
+    ]
+    return bases + [f"{d}{i}_i{tier}" for d in "mcoat" for tier in TIERS for i in range(VARIANTS)]
+
+
+GROUND = Ground(
+    name="textcraft",
+    world=TextCraft,
+    train_tasks=train_tasks,
+    held_out_tasks=held_out_tasks,
+    settings=settings,
+    teacher="scripted:teacher",
+    coach={"slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
+    trouble=("Error", "Refused"),
+    words=(*items(), *NUMBERS, *WEIGHTS, "},{", "> "),
+    piece=PIECE,
+    context=1024,
+    batch_tokens=2048,
+    shipped=POCKETS["textcraft"],
+)
