@@ -1,63 +1,35 @@
 """Evaluation: play tasks without rubrics or forks, store nodes, turns and `evals` rows, report success.
 
 Invariant: which tasks and which seeds are played depends neither on the epoch nor on the policy, so two policies are
-compared on the same tasks; infrastructure errors are counted apart and never as failures. A finished evaluation is
-found again, not repeated.
+compared on the same tasks; infrastructure errors are counted apart. A finished evaluation is found again and not
+repeated, an unfinished one continues task by task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
-from pydantic import Field
-
 import sera_data
-from collect.config import CollectConfig, GroupCount, PolicyConfig
-from collect.dealing import WorkUnit, resolve_counts, task_set_hash
+from collect.config import CollectConfig, GroupCount
+from collect.dealing import Group, WorkUnit
+from collect.eval_check import check_evaluation
+from collect.eval_plan import EvalRequest, Evaluation, claim_evaluation, prepare
 from collect.interruption import Interruption
-from collect.intervals import bootstrap_mean, paired_difference, success_at, wilson
-from collect.job import Share, claim_job, run_job
-from collect.policies import open_policies, policy_hash, style_of
-from collect.policy import Identity
+from collect.intervals import paired_difference, success_at
+from collect.job import Job, Share, run_job
+from collect.policies import open_policies, style_of
+from collect.rates import breakdown, mean_of, rates, success_at_ks, task_counts
 from collect.services import TreeResult
-from collect.world import Task
-from sera_data.config import Config, run_id
+from collect.sharding import deal_shards
+from sera_data.config import run_id
 from sera_data.errors import UsageError
-from sera_data.plan import plan_names, read_plan
+from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.store import Store
 
-GROUPS_PER_UNIT = 8
-
-
-class EvalConfig(Config):
-    """What names an evaluation run: protocol, who was evaluated on which tasks, and how."""
-
-    protocol: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of the protocol.")
-    policy_hash: str = Field(description="Hash of the policies by role.")
-    task_set: str = Field(description="Hash of the task ids given.")
-    collect: CollectConfig = Field(description="The phase that plays it.")
-
-
-@dataclass(frozen=True, slots=True)
-class EvalRequest:
-    """What to evaluate: the phase, who plays it, and all tasks it may draw."""
-
-    phase: CollectConfig
-    policy: PolicyConfig
-    tasks: Sequence[Task]
-
-    def plan(self) -> dict[str, Any]:
-        """What would be played, as plain JSON values."""
-        n_tasks = resolve_counts(self.phase.groups.counts(), n_tasks=len(self.tasks))["eval"]
-        return {
-            "policy": self.policy.spec("act"),
-            "tasks": n_tasks,
-            "trees": n_tasks * self.phase.samples,
-            "phase": self.phase.resolved(),
-        }
+__all__ = ["EvalRequest", "compare", "eval_phase", "find_evaluation", "report", "run_evaluation"]
 
 
 def run_evaluation(
@@ -72,42 +44,42 @@ def run_evaluation(
     """Play what is missing of an evaluation and seal it when it is complete; returns its run id and completeness."""
     phase, act = request.phase, request.policy.spec("act")
     policies = open_policies(request.policy, roles=phase.roles())
-    temperature = phase.sampling.act.temperature
-    identity = EvalConfig(
-        protocol=protocol or protocol_name(temperature),
-        policy_hash=policy_hash(policies),
-        task_set=task_set_hash(request.tasks),
-        collect=phase,
-    )
-    name = run_id(phase.name, identity)
-    if _finished(store, name):
+    evaluation = prepare(request, policies, protocol=protocol)
+    name = run_id(phase.name, evaluation.identity)
+    finished = _finished(store, name)
+    if finished is not None:
+        check_evaluation(store, finished)
         return name, True
-    job = claim_job(store, phase, tasks=request.tasks, policies=policies, identity=identity, phase="eval")
-
-    def extra(unit: WorkUnit, results: Sequence[TreeResult]) -> dict[str, list[dict[str, Any]]]:
-        return eval_rows(
-            results, unit, protocol=identity.protocol, identity=policies["act"].identity, temperature=temperature
-        )
-
-    style = style_of(act) if phase.style == "auto" else phase.style
+    plan = claim_evaluation(store, evaluation, phase)
+    check_evaluation(store, plan)
+    units = _units(plan, evaluation, samples=phase.samples)
+    part = part or Share()
+    mine = deal_shards(units, evaluation.bands(), of=part.of)[part.index]
     work = run_job(
         store,
-        job,
+        Job(phase, evaluation.identity, plan.run_id, "eval", plan, mine),
         policies=policies,
-        style=style,
-        part=part,
+        style=style_of(act) if phase.style == "auto" else phase.style,
         interruption=interruption,
-        extra_rows=extra,
+        extra_rows=lambda unit, results: eval_rows(results, unit, evaluation=evaluation),
+        lost="hold",
         quiet=quiet,
     )
     if work.complete:
-        sera_data.seal(store, job.plan.name)
+        sera_data.seal(store, plan.name)
     return name, work.complete
 
 
-def _finished(store: Store, name: str) -> bool:
+def _units(plan: Plan, evaluation: Evaluation, *, samples: int) -> tuple[WorkUnit, ...]:
+    tasks = {task.task_id: task for task in evaluation.tasks}
+    return tuple(
+        WorkUnit(unit["unit_id"], "eval", (Group(tasks[unit["task_id"]], "eval", samples),)) for unit in plan.units
+    )
+
+
+def _finished(store: Store, name: str) -> Plan | None:
     plans = (read_plan(store, plan) for plan in plan_names(store))
-    return any(p.run_id == name and p.sealed() and p.committed() == set(p.unit_ids) for p in plans)
+    return next((p for p in plans if p.run_id == name and p.sealed() and p.committed() == set(p.unit_ids)), None)
 
 
 def eval_phase(base: CollectConfig, *, n_tasks: GroupCount, samples: int, temperature: float) -> CollectConfig:
@@ -119,37 +91,33 @@ def eval_phase(base: CollectConfig, *, n_tasks: GroupCount, samples: int, temper
     body["sampling"]["act"]["temperature"] = temperature
     body["delegation"]["mode"] = "plain"
     body["rubric"]["purposes"] = []
-    body["groups_per_unit"] = max(base.groups_per_unit, GROUPS_PER_UNIT)
     return CollectConfig.model_validate(body)
 
 
-def protocol_name(temperature: float) -> str:
-    """'greedy' or 't' and the temperature."""
-    return "greedy" if temperature == 0 else f"t{temperature:g}"
-
-
 def eval_rows(
-    results: Sequence[TreeResult], unit: WorkUnit, *, protocol: str, identity: Identity, temperature: float
+    results: Sequence[TreeResult], unit: WorkUnit, *, evaluation: Evaluation
 ) -> dict[str, list[dict[str, Any]]]:
     """The `evals` rows of a unit, one per tree."""
     played = [(group.task, sample) for group in unit.groups for sample in range(group.n_samples)]
+    details = evaluation.details
     rows = []
     for (task, sample), result in zip(played, results, strict=True):
         root = result.root
         rows.append(
             {
-                "protocol": protocol,
-                "policy": identity.name,
-                "policy_version": identity.version,
-                "weights_sha256": identity.weights_sha256,
+                **evaluation.stamp,
                 "task_id": task.task_id,
                 "sample": sample,
-                "difficulty": task.difficulty,
-                "temperature": temperature,
+                "world": task.world,
+                "difficulty": details.bands[task.task_id],
+                "family": task.family,
+                "true_depth": details.true_depths[task.task_id],
                 "outcome": root.outcome,
                 "success": None if root.outcome == "infra_error" else bool(root.success),
+                "tries": root.tries,
                 "n_turns": root.n_turns,
                 "n_nodes": root.n_nodes,
+                "max_depth": root.max_depth,
                 "n_prompt_tokens": root.n_prompt_tokens,
                 "n_completion_tokens": root.n_completion_tokens,
                 "n_delegations": root.n_delegations,
@@ -176,35 +144,37 @@ def find_evaluation(store: Store, selector: str, *, protocol: str | None = None)
 
 
 def report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Success with intervals, success@k, by difficulty, outcomes and sizes, as plain JSON values."""
-    judged = [row for row in rows if row["success"] is not None]
+    """Both success rates with intervals, success@k, breakdowns, outcomes and sizes, as plain JSON values."""
     first = rows[0]
-    bands = sorted({row["difficulty"] for row in judged})
+
+    def judged(row: Mapping[str, Any]) -> bool:
+        return row["success"] is not None
+
+    names = ("run_id", "epoch", "protocol", "policy", "policy_version", "weights_sha256", "temperature")
     return {
-        "run_id": first["run_id"],
-        "epoch": first["epoch"],
-        "protocol": first["protocol"],
-        "policy": first["policy"],
-        "policy_version": first["policy_version"],
-        "weights_sha256": first["weights_sha256"],
-        "temperature": first["temperature"],
-        **_rates(judged),
-        "success_at": _success_at(judged),
-        "by_difficulty": {band: _rates([row for row in judged if row["difficulty"] == band]) for band in bands},
+        **{name: first[name] for name in names},
+        **{name: first.get(name) for name in ("protocol_sha256", "code_version", "dialect", "selection", "seed")},
+        **rates(rows),
+        "success_at": success_at_ks(rows),
+        "by_difficulty": breakdown(rows, "difficulty"),
+        "by_family": breakdown(rows, "family"),
+        "by_true_depth": breakdown(rows, "true_depth"),
+        "by_depth_used": breakdown(rows, "depth_used"),
         "outcomes": {
             name: sum(row["outcome"] == name for row in rows) for name in sorted({r["outcome"] for r in rows})
         },
-        "infra_errors": len(rows) - len(judged),
-        "turns_per_tree": _mean([row["n_turns"] for row in judged]),
-        "nodes_per_tree": _mean([row["n_nodes"] for row in judged]),
-        "delegations_per_tree": _mean([row["n_delegations"] for row in judged]),
-        "completion_tokens_per_tree": _mean([row["n_completion_tokens"] for row in judged]),
+        "infra_errors": sum(not judged(row) for row in rows),
+        "retried": sum((row.get("tries") or 1) > 1 for row in rows),
+        "turns_per_tree": mean_of(rows, "n_turns", of=judged),
+        "nodes_per_tree": mean_of(rows, "n_nodes", of=judged),
+        "delegations_per_tree": mean_of(rows, "n_delegations", of=judged),
+        "completion_tokens_per_tree": mean_of(rows, "n_completion_tokens", of=judged),
     }
 
 
 def compare(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Difference of success and of success@k between two evaluations, paired by task."""
-    counts = [_counts(rows) for rows in (before, after)]
+    counts = [task_counts(rows) for rows in (before, after)]
     means = [{task: wins / n for task, (wins, n) in table.items()} for table in counts]
     k = min((n for table in counts for _, n in table.values()), default=0)
     body = {
@@ -222,38 +192,3 @@ def compare(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, An
 
 def _name(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {key: rows[0][key] for key in ("run_id", "protocol", "policy", "policy_version")}
-
-
-def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Successes and judged samples by task."""
-    table: dict[str, tuple[int, int]] = {}
-    for row in rows:
-        if row["success"] is not None:
-            wins, n = table.get(row["task_id"], (0, 0))
-            table[row["task_id"]] = (wins + bool(row["success"]), n + 1)
-    return table
-
-
-def _rates(judged: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    counts = _counts(judged)
-    wins = sum(bool(row["success"]) for row in judged)
-    per_task = bootstrap_mean([won / n for _, (won, n) in sorted(counts.items())])
-    trials = wilson(wins, len(judged))
-    return {
-        "tasks": len(counts),
-        "trees": len(judged),
-        "success": wins / len(judged) if judged else None,
-        "bootstrap": [per_task.low, per_task.high],
-        "wilson": [trials.low, trials.high],
-    }
-
-
-def _success_at(judged: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    counts = _counts(judged).values()
-    fewest = min((n for _, n in counts), default=0)
-    ks = [k for k in (1, 2, 4, 8, 16, 32) if k <= fewest]
-    return {str(k): _mean([success_at(k, n=n, successes=wins) for wins, n in counts]) or 0.0 for k in ks}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -66,3 +66,30 @@ def success_at(k: int, *, n: int, successes: int) -> float:
         msg = f"success@{k} needs at least {k} samples, got {n}"
         raise ValueError(msg)
     return 1.0 - math.comb(n - successes, k) / math.comb(n, k)
+
+
+def student_t(df: int, *, confidence: float = 0.95) -> float:
+    """Two-sided quantile of Student's t with `df` degrees of freedom, by bisection on its distribution function."""
+    if df < 1:
+        msg = f"Student's t needs at least 1 degree of freedom, got {df}"
+        raise ValueError(msg)
+    low, high = 0.0, 1.0
+    while _t_within(high, df) < confidence:
+        low, high = high, high * 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_within(middle, df) < confidence else (low, middle)
+    return (low + high) / 2
+
+
+def _t_within(t: float, df: int) -> float:
+    """P(|T| <= t) in closed form (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(df))
+    cosine, term, total = math.cos(angle), 1.0, 1.0
+    first = 1 if df % 2 == 0 else 2
+    for j in range(first, df - 2, 2):
+        term *= j / (j + 1) * cosine * cosine
+        total += term
+    if df % 2 == 0:
+        return math.sin(angle) * total
+    return 2 / math.pi * (angle + (math.sin(angle) * cosine * total if df > 1 else 0.0))
