@@ -148,9 +148,7 @@ class World(Protocol, Generic[S]):
         is judged on its own state change even when siblings worked in between; None = judge by start and end.
         """
 
-    def difference(
-        self, start: S, end: S, *, changes: Sequence[Mapping[str, Any]] | None = None
-    ) -> Mapping[str, Any]:
+    def difference(self, start: S, end: S, *, changes: Sequence[Mapping[str, Any]] | None = None) -> Mapping[str, Any]:
         """Net state change as plain JSON, shown to scorers; never a reward or a label.
 
         changes: as in `verdict`; given when others worked on the same state in between, then only these count.

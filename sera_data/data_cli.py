@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from sera_data.store import Store
 
+GROUP = "sera.data"
 app = typer.Typer(
     help="Look into, seal, verify and clean a store.\n\nExample: sera data ls runs/demo/store",
     pretty_exceptions_enable=False,
@@ -255,6 +257,12 @@ def gc(
     print(f"{len(gone.staging)} unfinished, {len(gone.shards)} sealed shards, {gone.bytes} bytes")
 
 
+def _add_registered() -> None:
+    """Commands that other packages add to `sera data` by the entry-point group `sera.data`."""
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        app.command(entry.name)(entry.load())
+
+
 def _open(path: Path) -> Store:
     from sera_data.store import open_store
 
@@ -394,3 +402,6 @@ def _print_json(value: Any) -> None:
 
 def _short(value: str | None) -> str:
     return "" if value is None else value[:12]
+
+
+_add_registered()
