@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
 from collect import settings
+from collect.judge_config import JudgeConfig
 from collect.textcraft_tasks import PoolParams, PublishedParams
 from collect.textworld_tasks import TextWorldParams
 from schemas.words import Purpose, Role
@@ -194,12 +195,22 @@ class DelegationConfig(Config):
     scheduling: Literal["parallel", "sequential"] = Field(
         default="sequential",
         description="Launches of one reply: parallel = at the same time on the parent's live state; sequential = one"
-        " after another. counterfactual phases are always sequential.",
+        " after another. mode counterfactual takes sequential only.",
     )
     k: int = Field(default=8, ge=1, le=127, description="Branches per forked delegation, the committed one included.")
     environment_cap: int = Field(default=16, ge=1, description="reference: soft cap on environments per tree.")
     forks_per_tree: int = Field(default=2, ge=0, description="recommended: launches of a tree that are forked.")
     fork_share: float = Field(default=0.0, ge=0, le=1, description="Share of other groups' trees that fork as well.")
+
+    @model_validator(mode="after")
+    def _forks_in_order(self) -> Self:
+        if self.mode == "counterfactual" and self.scheduling == "parallel":
+            msg = (
+                "delegation.scheduling=parallel needs delegation.mode=plain: branches fork from one snapshot, so"
+                " counterfactual launches run one after another"
+            )
+            raise ValueError(msg)
+        return self
 
 
 class RubricConfig(Config):
@@ -255,6 +266,9 @@ class CollectConfig(Config):
     sampling: SamplingConfig = Field(default_factory=lambda: SamplingConfig(), description="Sampling by role.")
     delegation: DelegationConfig = Field(default_factory=lambda: DelegationConfig(), description="Forking.")
     rubric: RubricConfig = Field(default_factory=lambda: RubricConfig(), description="Rubrics and scores.")
+    judge: JudgeConfig | None = Field(
+        default=None, description="Judge of nodes whose goal no program can check; null: they get no verdict."
+    )
     sandbox: SandboxConfig = Field(default_factory=lambda: SandboxConfig(), description="Limits of cells of code.")
     infra_error_limit: float = Field(
         default=0.5, ge=0, le=1, description="A unit with a larger share of trees lost to infrastructure stops the job."

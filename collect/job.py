@@ -19,6 +19,7 @@ from collect.config import CollectConfig
 from collect.dealing import WorkUnit, deal, draw_tasks, lay_out, resolve_counts, share, task_set_hash
 from collect.dialect import dialect_for
 from collect.interruption import Interruption
+from collect.labels import open_inline_judge, served_by
 from collect.lost_trees import LostTrees
 from collect.playing import play_units, tree_plans
 from collect.policies import policy_hash, policy_rows
@@ -79,6 +80,7 @@ def claim_job(
     phase: ShardPhase = "collect",
 ) -> Job:
     """Claim the next epoch, or find this run's unsealed plan, and deal the tasks to its units."""
+    open_inline_judge(config.judge)  # a judge that is not there is told before a plan is claimed
     identity = identity or config
     counts = resolve_counts(config.groups.counts(), n_tasks=len(tasks))
     slots = lay_out(counts, groups_per_unit=config.groups_per_unit)
@@ -141,9 +143,11 @@ def run_job(
         settings=config.tree_settings(),
         style=style,
         dialect=dialect_for(world, config.dialect),
+        judge=open_inline_judge(config.judge),
     )
+    served = [*policy_rows(policies), *served_by(services.judge and services.judge.labeller)]
     provenance = Provenance(
-        identity=job.identity, phase=job.phase, policies=policy_rows(policies), started_at=datetime.now(UTC)
+        identity=job.identity, phase=job.phase, policies=served, started_at=datetime.now(UTC)
     )
     committed: list[str] = []
     held = LostTrees(_n_trees(mine), limit=config.infra_error_limit)
@@ -206,6 +210,8 @@ async def _play(
     finally:
         for policy in {id(policy): policy for policy in services.policies.values()}.values():
             await policy.close()
+        if services.judge is not None:
+            await services.judge.labeller.close()
 
 
 async def _tree(plan: TreePlan, services: Services, *, retries: int) -> TreeResult:

@@ -93,6 +93,7 @@ class NodeRecord:
     seat: Seat | None = None
     delegations: list[DelegationRecord] = field(default_factory=list)
     score_rows: list[Row] = field(default_factory=list)
+    label_rows: list[Row] = field(default_factory=list)
     transcript: Transcript | None = None
     notebook: Notebook | None = None
     score_transcripts: list[Transcript] = field(default_factory=list)

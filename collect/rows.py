@@ -12,6 +12,7 @@ from collect.acting import changes_of
 from collect.asking import InfrastructureFault
 from collect.context import TreeContext, in_world
 from collect.records import DelegationRecord, NodeRecord, Row
+from collect.success import counts_as_success
 from collect.world import Verdict
 from sera_data.canonical import canonical_json, sha256_text
 
@@ -34,7 +35,8 @@ def tree_rows(context: TreeContext, root: NodeRecord) -> dict[str, list[Row]]:
     tree = {"tree_id": context.tree_id, "task_id": context.plan.task.task_id}
     nodes = list(walk(root))
     launches = delegations_of(root)
-    labels = [label for node in nodes if (label := _label_row(context, node)) is not None]
+    programs = [(node, _label_row(context, node)) for node in nodes]
+    labels = [label for node, row in programs for label in (row, *node.label_rows) if label is not None]
     return {
         "tasks": [_task_row(context)],
         "nodes": [_node_row(context, node) for node in nodes],
@@ -57,12 +59,15 @@ def succeeded(context: TreeContext, node: NodeRecord, verdict: Verdict | None) -
 
     None after infra_error or without a verdict. A loop is a failure unless the settings let the verdict decide.
     """
-    if node.outcome == "infra_error" or verdict is None:
+    if node.outcome is None or node.outcome == "infra_error" or verdict is None:
         return None
-    if node.outcome == "loop":
-        return verdict.success and context.settings.budgets.loop == "verdict"
-    ended = node.ending == "success" or (node.called_finish and bool((node.message or "").strip()))
-    return verdict.success and ended
+    return counts_as_success(
+        verdict,
+        outcome=node.outcome,
+        called_finish=node.called_finish,
+        message=node.message,
+        loop=context.settings.budgets.loop,
+    )
 
 
 def _task_row(context: TreeContext) -> Row:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from collect.dialect import Dialect
 from collect.dialect_json import JsonDialect
+from collect.labels import InlineJudge
 from collect.policy import Policy
 from collect.settings import TreeSettings
 from collect.transcript import Transcript
@@ -34,13 +35,17 @@ class TreePlan:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Shared by the trees of a job. `policies` holds act and, where rubrics are wanted, writer and scorer."""
+    """Shared by the trees of a job. `policies` holds act and, where rubrics are wanted, writer and scorer.
+
+    judge: labels nodes that no program can check; None = they stay without a verdict.
+    """
 
     world: World[Any]
     policies: Mapping[Role, Policy]
     settings: TreeSettings = field(default_factory=TreeSettings)
     style: Style = "terse"
     dialect: Dialect = field(default_factory=JsonDialect)
+    judge: InlineJudge | None = None
 
 
 @dataclass(frozen=True, slots=True)

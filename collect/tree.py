@@ -16,6 +16,7 @@ from collect.asking import InfrastructureFault
 from collect.budget import AgentLedger, Deadline, EnvironmentBudget
 from collect.context import TreeContext
 from collect.forks import fork_drawn
+from collect.judging import judge_tree, majority
 from collect.records import Clock, NodeRecord, StateCell
 from collect.rounds import Rounds
 from collect.rows import delegations_of, program_verdict, succeeded, tree_rows, walk
@@ -50,6 +51,7 @@ async def run_tree(plan: TreePlan, services: Services) -> TreeResult:
         await fork_drawn(context, delegations_of(root, on_path=True))
     if context.rubrics:
         await _score(context, root)
+    await judge_tree(context, root)
     rows = tree_rows(context, root)
     return TreeResult(
         root=_summary(context, root, wall_s=time.monotonic() - started),
@@ -143,6 +145,7 @@ def _summary(context: TreeContext, root: NodeRecord, *, wall_s: float) -> RootSu
     assert root.outcome is not None
     try:
         success = succeeded(context, root, program_verdict(context, root))
+        success = majority(root) if success is None else success
         error = root.error
     except InfrastructureFault as fault:
         success, error = None, str(fault)

@@ -26,6 +26,7 @@ ABOUT: dict[str, str] = {
     "tasks": "Build or import tasks",
     "worlds": "List the registered worlds",
     "collect": "Collect trees into a store",
+    "label": "Add labels of a judge or a program to stored nodes",
     "eval": "Evaluate a policy on tasks",
     "credit": "Show the credit of a store under a method",
     "learn": "Train from a sealed epoch",
@@ -37,7 +38,13 @@ ABOUT: dict[str, str] = {
     "data": "Look into, seal, verify and clean a store",
 }
 
-EXTRA: dict[str, str] = {"torch": "learn", "transformers": "learn", "deepspeed": "learn", "marimo": "notebook"}
+EXTRA: dict[str, str] = {
+    "torch": "learn",
+    "transformers": "learn",
+    "deepspeed": "learn",
+    "marimo": "notebook",
+    "httpx2": "judge",
+}
 
 
 READERS = ("duckdb", "_duckdb", "pyarrow", "polars")

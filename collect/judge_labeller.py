@@ -1,0 +1,134 @@
+"""Judges as labellers: case, prompt, engine, parser, opinion.
+
+Invariant: one vote is one opinion with the judge's words, the prompt's hash and the request's parameters; what went
+wrong is its reason. Votes are repetitions of each other only under equal wording and equal sampling, which the
+signature's version names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from collect.judge import Reply, open_endpoint
+from collect.judge_config import JudgeSettings
+from collect.judge_prompts import judge_messages, judge_texts_sha256, messages_sha256
+from collect.judge_rule import open_rule
+from collect.labels import Opinion
+from collect.policy import Message
+from collect.subject import Case, Subject, case_of
+from collect.verdict import parse_verdict
+from collect.world import World
+from schemas.words import LabelKind
+from sera_data.canonical import canonical_json, derive_seed, sha256_json
+
+PROTOCOL = 1
+SEEDS = 2**31  # some servers hold seeds in 32 bits
+
+
+class Engine(Protocol):
+    """What answers a judge's prompt."""
+
+    name: str
+
+    def parameters(self, seed: int | None) -> dict[str, Any]:
+        """What is stored of the request besides its messages."""
+
+    async def answer(self, case: Case, messages: Sequence[Message], *, seed: int | None) -> Reply:
+        """One reply."""
+
+    async def close(self) -> None:
+        """Free what it holds."""
+
+
+class EndpointEngine:
+    """An endpoint as an engine: it sees the messages only."""
+
+    def __init__(self, argument: str, *, settings: JudgeSettings) -> None:
+        self.endpoint = open_endpoint(argument, settings=settings)
+        self.name = self.endpoint.name
+
+    def parameters(self, seed: int | None) -> dict[str, Any]:
+        """Model, URL and sampling."""
+        return self.endpoint.parameters(seed)
+
+    async def answer(self, case: Case, messages: Sequence[Message], *, seed: int | None) -> Reply:
+        """Ask the endpoint."""
+        return await self.endpoint.ask(messages, seed=seed)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self.endpoint.close()
+
+
+class Judge:
+    """A labeller of kind judge around an engine."""
+
+    kind: LabelKind = "judge"
+
+    def __init__(self, engine: Engine, *, settings: JudgeSettings) -> None:
+        self.engine, self.settings = engine, settings
+        self.concurrency = settings.concurrency
+        asked = {
+            "texts": judge_texts_sha256(),
+            "temperature": settings.temperature,
+            "max_tokens": settings.max_tokens,
+            "trajectory_chars": settings.trajectory_chars,
+            "body": settings.body,
+        }
+        self.version = f"{PROTOCOL}.{sha256_json(asked)[:8]}"
+
+    def signature(self, world: World[Any]) -> tuple[str, str]:
+        """The model's name, and the hash of wording and sampling; the same for every world."""
+        return self.engine.name, self.version
+
+    async def label(self, subject: Subject, *, attempt: int) -> Opinion:
+        """One vote."""
+        case = case_of(subject)
+        messages = judge_messages(case, trajectory_chars=self.settings.trajectory_chars)
+        seed = self._seed(subject.node_id, attempt)
+        reply = await self.engine.answer(case, messages, seed=seed)
+        value, reason, error = None, None, reply.error
+        if error is None and reply.text is not None:
+            try:
+                ruling = parse_verdict(reply.text)
+            except ValueError as fault:
+                error = _storable(str(fault))
+            else:
+                value, reason = float(ruling.success), _storable(ruling.reason)
+        details = {"reason": reason, "served_model": reply.served_model, "tries": reply.tries}
+        return Opinion(
+            value=value,
+            error=error,
+            details=canonical_json({name: known for name, known in details.items() if known is not None}),
+            raw_text=reply.raw,
+            prompt_sha256=messages_sha256(messages),
+            params=canonical_json(self.engine.parameters(seed)),
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            latency_s=reply.latency_s,
+        )
+
+    async def close(self) -> None:
+        """Close the engine."""
+        await self.engine.close()
+
+    def _seed(self, node_id: str, attempt: int) -> int | None:
+        if self.settings.seed is None:
+            return None
+        return derive_seed(self.settings.seed, node_id, self.engine.name, attempt) % SEEDS
+
+
+def open_openai(argument: str, *, settings: JudgeSettings) -> Judge:
+    """`openai:MODEL@URL`."""
+    return Judge(EndpointEngine(argument, settings=settings), settings=settings)
+
+
+def open_rules(argument: str, *, settings: JudgeSettings) -> Judge:
+    """`rule:NAME`, without any network."""
+    return Judge(open_rule(argument), settings=settings)
+
+
+def _storable(text: str) -> str:
+    """A text of the reply that went through JSON may hold lone surrogates, which no store takes."""
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")

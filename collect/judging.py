@@ -1,0 +1,106 @@
+"""Judging inside a running tree: nodes that no program can check, and a share of the others for the audit.
+
+Invariant: a judge sees the same case, and so the same prompt, as `sera label` would make of the stored node; its faults
+are invalid labels and never end a tree. Nodes lost to infrastructure are not judged.
+"""
+
+from __future__ import annotations
+
+from collect.acting import changes_of
+from collect.asking import InfrastructureFault
+from collect.context import TreeContext
+from collect.labels import InlineJudge, LabellerRefused, Opinion, label_row
+from collect.records import NodeRecord
+from collect.rows import program_verdict, walk
+from collect.subject import Step, Subject
+from collect.together import together
+from schemas.words import LabelUse
+from sera_data.canonical import derive_seed
+
+
+async def judge_tree(context: TreeContext, root: NodeRecord) -> None:
+    """Add the judge's label rows to every node of a finished tree that wants them."""
+    judge = context.services.judge
+    if judge is None or context.plan.purpose not in judge.config.purposes:
+        return
+    wanted = [(node, *use) for node in walk(root) if (use := _use(context, judge, node)) is not None]
+    await together(
+        _vote(context, judge, node, attempt=attempt, use=use, probability=probability)
+        for node, use, probability in wanted
+        for attempt in range(judge.config.votes)
+    )
+    for node, _, _ in wanted:
+        node.label_rows.sort(key=lambda row: row["attempt"])
+
+
+def majority(node: NodeRecord) -> bool | None:
+    """What most valid train votes of the node say; None without votes or at a tie."""
+    votes = [row["value"] for row in node.label_rows if row["valid"] and row["use"] == "train"]
+    middle = sum(votes) / len(votes) if votes else 0.5
+    return None if middle == 0.5 else middle > 0.5
+
+
+def _use(context: TreeContext, judge: InlineJudge, node: NodeRecord) -> tuple[LabelUse, float] | None:
+    """How a node is labelled and with which probability it was chosen; None when it is not."""
+    if node.outcome == "infra_error":
+        return None
+    try:
+        checked = program_verdict(context, node) is not None
+    except InfrastructureFault:
+        checked = False
+    if not checked:
+        return "train", 1.0
+    share = judge.config.audit_share
+    draw = derive_seed(context.plan.seed, node.node_id, "audit") / 2**63
+    return ("audit", share) if draw < share else None
+
+
+async def _vote(
+    context: TreeContext, judge: InlineJudge, node: NodeRecord, *, attempt: int, use: LabelUse, probability: float
+) -> None:
+    labeller = judge.labeller
+    try:
+        opinion = await labeller.label(subject_of(context, node), attempt=attempt)
+    except LabellerRefused as refusal:
+        opinion = Opinion(value=None, error=str(refusal))
+    node.label_rows.append(
+        label_row(
+            opinion,
+            node_id=node.node_id,
+            signature=labeller.signature(context.world),
+            kind=labeller.kind,
+            attempt=attempt,
+            use=use,
+            inclusion_probability=probability,
+        )
+    )
+
+
+def subject_of(context: TreeContext, node: NodeRecord) -> Subject:
+    """A finished node as labellers get it."""
+    assert node.outcome is not None
+    acts = [row for row in node.turns if row["kind"] == "act"]
+    return Subject(
+        world=context.world,
+        node_id=node.node_id,
+        tree_id=context.tree_id,
+        task_id=context.plan.task.task_id,
+        depth=node.depth,
+        root_task=context.plan.task.goal,
+        parent_goal=None if node.parent is None else node.parent.goal,
+        goal=node.goal,
+        context=node.context,
+        targets=node.agent.targets,
+        outcome=node.outcome,
+        message=node.message,
+        start=node.start,
+        end=node.cell.state,
+        steps=[Step(row["text"], row["observation"], _finishes(row["tool_calls"])) for row in acts],
+        changes=changes_of(node),
+        scheduling=node.delegation.scheduling if node.delegation is not None else "sequential",
+        loop=context.settings.budgets.loop,
+    )
+
+
+def _finishes(calls: list[dict[str, object]]) -> bool:
+    return any(call["tool"] == "finish" and call["ok"] for call in calls)

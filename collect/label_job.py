@@ -1,0 +1,225 @@
+"""Adding labels to stored nodes: claim an addition, give its votes unit by unit, commit each as one shard, seal.
+
+Invariant: a plan names every vote that it gives, so a run that was killed at any moment is continued by the same
+command, alone or beside others, and a vote is never given twice; nothing else of the store changes.
+
+Run: ``sera label STORE --judge openai:MODEL@URL``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import sera_data
+from collect.interruption import Interruption
+from collect.job import Share
+from collect.label_config import LabelConfig
+from collect.label_progress import LabelProgress
+from collect.label_selection import Selection, label_plans, planned_keys, select
+from collect.label_subjects import load_subjects
+from collect.labels import Labeller, LabellerRefused, label_row, served_by
+from collect.records import Row
+from collect.shard import Provenance, runs_row
+from collect.subject import Subject
+from sera_data import ShardWriter
+from sera_data.config import run_id
+from sera_data.plan import Plan, claim_addition
+from sera_data.store import Store
+
+if TYPE_CHECKING:
+    import duckdb
+
+Key = tuple[str, str, str, int]
+HandOver = Callable[[Mapping[str, Any], list[Row]], None]
+
+
+@dataclass(slots=True)
+class LabelSummary:
+    """What one process did; `labels` counts rows by verdict: success, failure, invalid."""
+
+    run_id: str
+    plans: list[str] = field(default_factory=list)
+    sealed: list[str] = field(default_factory=list)
+    labels: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def count(self, row: Row) -> None:
+        """Add one label."""
+        verdict = {1.0: "success", 0.0: "failure"}.get(row["value"], "invalid")
+        self.labels[verdict] += 1
+        self.prompt_tokens += row["prompt_tokens"] or 0
+        self.completion_tokens += row["completion_tokens"] or 0
+        if verdict == "invalid":
+            self.reasons[row["error"][:120]] += 1
+
+
+def run_labels(
+    store: Store,
+    config: LabelConfig,
+    labeller: Labeller,
+    *,
+    part: Share | None = None,
+    interruption: Interruption | None = None,
+    quiet: bool = False,
+) -> LabelSummary:
+    """Give every vote that is missing under `config`; a stop keeps the committed units. Closes the labeller.
+
+    Raises LabellerRefused when the labeller cannot work at all; the unit it happened in is not committed.
+    """
+    summary = LabelSummary(run_id(config.name, config))
+    interruption = interruption or Interruption()
+    asyncio.run(_run(store, config, labeller, part or Share(), interruption, summary, quiet=quiet))
+    return summary
+
+
+def own_open_plans(store: Store, config: LabelConfig) -> list[Plan]:
+    """Plans that this command began and did not finish."""
+    name, hashed = run_id(config.name, config), config.hash()
+    return [p for p in label_plans(store, "open") if p.run_id == name and p.config_hash == hashed]
+
+
+async def _run(
+    store: Store,
+    config: LabelConfig,
+    labeller: Labeller,
+    part: Share,
+    interruption: Interruption,
+    summary: LabelSummary,
+    *,
+    quiet: bool,
+) -> None:
+    try:
+        with interruption.cancels_current_task():
+            for plan in own_open_plans(store, config):
+                await _finish(store, plan, config, labeller, part, summary, quiet=quiet)
+            for plan in _claim(store, config, select(store, config, labeller)):
+                await _finish(store, plan, config, labeller, part, summary, quiet=quiet)
+    finally:
+        await labeller.close()
+
+
+def _claim(store: Store, config: LabelConfig, selection: Selection) -> list[Plan]:
+    name, hashed = run_id(config.name, config), config.hash()
+    return [
+        claim_addition(store, epoch, run_id=name, phase="label", config_hash=hashed, units=units)
+        for epoch, units in selection.units.items()
+    ]
+
+
+async def _finish(
+    store: Store,
+    plan: Plan,
+    config: LabelConfig,
+    labeller: Labeller,
+    part: Share,
+    summary: LabelSummary,
+    *,
+    quiet: bool,
+) -> None:
+    """Give what is missing of a plan's votes and seal it when all its units are there."""
+    if plan.name not in summary.plans:
+        summary.plans.append(plan.name)
+    before = plan.committed()
+    units = [unit for unit in plan.units[part.index :: part.of] if unit["unit_id"] not in before]
+    earlier = [p for p in label_plans(store, "all", epoch=plan.epoch) if (p.addition or 0) < (plan.addition or 0)]
+    taken = planned_keys(earlier)  # of a plan that was claimed at the same moment for some of the same nodes
+    provenance = Provenance(identity=config, phase="label", policies=served_by(labeller), started_at=datetime.now(UTC))
+
+    def hand_over(unit: Mapping[str, Any], rows: list[Row]) -> None:
+        with ShardWriter(store, plan, unit["unit_id"]) as writer:
+            writer.add("runs", runs_row(provenance))
+            writer.extend("labels", rows)
+            writer.commit()
+
+    votes = sum(count for unit in units for _, _, count in unit["votes"])
+    con = store.connect(epochs=[plan.epoch])
+    try:
+        with LabelProgress(votes, label=f"label {plan.name}", quiet=quiet) as progress:
+
+            def seen(row: Row) -> None:
+                summary.count(row)
+                progress.label_done(row)
+
+            await _units(units, con, labeller, taken=taken, seen=seen, hand_over=hand_over)
+    finally:
+        con.close()
+    if plan.committed() == set(plan.unit_ids):
+        sera_data.seal(store, plan.name)
+        summary.sealed.append(plan.name)
+
+
+async def _units(
+    units: Sequence[Mapping[str, Any]],
+    con: duckdb.DuckDBPyConnection,
+    labeller: Labeller,
+    *,
+    taken: set[Key],
+    seen: Callable[[Row], None],
+    hand_over: HandOver,
+) -> None:
+    """All votes of all units, at most `labeller.concurrency` in flight; a unit is handed over when all are given."""
+    slots = asyncio.Semaphore(labeller.concurrency)
+
+    async def one(unit: Mapping[str, Any], rows: list[Row | None], place: int, subject: Subject, attempt: int) -> None:
+        try:
+            row = await _vote(labeller, unit, subject, attempt)
+        finally:
+            slots.release()
+        rows[place] = row
+        seen(row)
+        done = [row for row in rows if row is not None]
+        if len(done) == len(rows):
+            hand_over(unit, done)
+
+    try:
+        async with asyncio.TaskGroup() as votes:
+            for unit in units:
+                todo = [
+                    (node, attempt)
+                    for node, first, count in unit["votes"]
+                    for attempt in range(first, first + count)
+                    if (node, unit["source"], unit["version"], attempt) not in taken
+                ]
+                subjects = load_subjects(con, [node for node, _, _ in unit["votes"]])
+                rows: list[Row | None] = [None] * len(todo)
+                if not todo:
+                    hand_over(unit, [])
+                for place, (node, attempt) in enumerate(todo):
+                    await slots.acquire()
+                    votes.create_task(one(unit, rows, place, subjects[node], attempt))
+    except BaseExceptionGroup as faults:
+        raise _first(faults) from None
+
+
+async def _vote(labeller: Labeller, unit: Mapping[str, Any], subject: Subject, attempt: int) -> Row:
+    opinion = await labeller.label(subject, attempt=attempt)
+    row = label_row(
+        opinion,
+        node_id=subject.node_id,
+        signature=(unit["source"], unit["version"]),
+        kind=labeller.kind,
+        attempt=attempt,
+        use=unit["use"],
+        inclusion_probability=unit["inclusion_probability"],
+    )
+    return {**row, "tree_id": subject.tree_id, "task_id": subject.task_id}
+
+
+def _first(faults: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The fault to report: a refusal before the cancellations that follow from it."""
+    flat: list[BaseException] = []
+    queue: list[BaseException] = [faults]
+    while queue:
+        fault = queue.pop(0)
+        if isinstance(fault, BaseExceptionGroup):
+            queue.extend(fault.exceptions)
+        else:
+            flat.append(fault)
+    return next((fault for fault in flat if isinstance(fault, LabellerRefused)), flat[0])

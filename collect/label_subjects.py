@@ -1,0 +1,96 @@
+"""Stored nodes as labellers get them.
+
+Invariant: reads named columns only (no label, score or outcome of the environment is loaded beside a node); a state is
+loaded by its own world after the node's task was reset, as a fresh process must do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from collect.label_selection import query
+from collect.subject import Step, Subject
+from collect.world import Task, World
+from collect.worlds import open_world
+from sera_data.errors import StoreError
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def load_subjects(con: duckdb.DuckDBPyConnection, nodes: Sequence[str]) -> dict[str, Subject]:
+    """The subjects of these nodes by id; StoreError names a node that is missing or whose state its world refuses."""
+    rows = _rows(con, "label_subjects", nodes)
+    missing = sorted(set(nodes) - {row["node_id"] for row in rows})
+    if missing:
+        msg = f"node {missing[0]} is planned for a label, but is not in the store"
+        raise StoreError(msg, hint="sera data verify STORE names damaged files")
+    steps: dict[str, list[Step]] = {}
+    for row in _rows(con, "label_steps", nodes):
+        steps.setdefault(row["node_id"], []).append(Step(row["reply"], row["answer"], row["finish"]))
+    changes: dict[str, list[Mapping[str, Any]]] = {}
+    for row in _rows(con, "label_changes", nodes):
+        changes.setdefault(row["node_id"], []).append(json.loads(row["delta"]))
+    worlds: dict[tuple[str, str], World[Any]] = {}
+    started: set[str] = set()
+    found = {}
+    for row in rows:
+        place = (row["world"], row["profile"])
+        world = worlds.setdefault(place, open_world(place[0], profile=place[1]))
+        node = row["node_id"]
+        try:
+            if row["task_id"] not in started:
+                world.reset(_task(row))
+                started.add(row["task_id"])
+            found[node] = _subject(row, world, steps.get(node, []), changes.get(node, []))
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"node {node}: world {world.name!r} cannot load its stored states: {type(error).__name__}: {error}"
+            raise StoreError(msg, hint="label it with the version of the world that played it") from error
+    return found
+
+
+def _subject(
+    row: Mapping[str, Any], world: World[Any], steps: Sequence[Step], changes: Sequence[Mapping[str, Any]]
+) -> Subject:
+    return Subject(
+        world=world,
+        node_id=row["node_id"],
+        tree_id=row["tree_id"],
+        task_id=row["task_id"],
+        depth=row["depth"],
+        root_task=row["root_task"],
+        parent_goal=row["parent_goal"],
+        goal=row["goal"],
+        context=row["context"],
+        targets=None if row["targets"] is None else json.loads(row["targets"]),
+        outcome=row["outcome"],
+        message=row["message"],
+        start=world.load(row["start_state"]),
+        end=world.load(row["end_state"]),
+        steps=steps,
+        changes=changes,
+        scheduling=row["scheduling"] or "sequential",
+        loop=row["loop"],
+    )
+
+
+def _task(row: Mapping[str, Any]) -> Task:
+    return Task(
+        task_id=row["task_id"],
+        world=row["world"],
+        profile=row["profile"],
+        split=row["split"],
+        difficulty=row["difficulty"],
+        goal=row["root_task"],
+        spec=json.loads(row["spec"]),
+        family=row["family"],
+        seed=row["seed"],
+    )
+
+
+def _rows(con: duckdb.DuckDBPyConnection, name: str, nodes: Sequence[str]) -> list[dict[str, Any]]:
+    cursor = con.execute(query(name), {"nodes": list(nodes)})
+    columns = [column[0] for column in cursor.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
