@@ -1,4 +1,4 @@
-"""Task files: JSON lines of tasks, and the import of the published TextCraft-Synth files.
+"""Task files: JSON lines of tasks or of TextWorld-Sync records, and the import of published TextCraft-Synth files.
 
 Invariant: a line that is not a task stops the reading with the file and line number; nothing is skipped.
 
@@ -17,6 +17,9 @@ from collect.planner import plan
 from collect.recipes import RecipeBook, recipe_book
 from collect.textcraft import check_stock, check_targets
 from collect.textcraft_tasks import BANDS, RAO, spec_of, textcraft_task
+from collect.textworld_form import check_record
+from collect.textworld_manifest import read_manifest
+from collect.textworld_tasks import SYNC, is_record, task_of
 from collect.world import Task
 from sera_data.canonical import canonical_json, sha256_json
 from sera_data.errors import UsageError
@@ -33,12 +36,16 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> None:
     aside.replace(path)
 
 
-def read_tasks(path: Path) -> list[Task]:
-    """Tasks of a file; raises UsageError naming file:line for anything that is not a task or occurs twice."""
+def read_tasks(path: Path, *, profile: str | None = None) -> list[Task]:
+    """Tasks of a file; raises UsageError naming file:line for anything that is not a task or occurs twice.
+
+    A line may also be a published TextWorld-Sync record, which becomes a task of `profile` (sync-v9 when it is None);
+    the profile of lines that are tasks is their own.
+    """
     tasks: list[Task] = []
     seen: dict[str, int] = {}
     for number, body in _lines(path):
-        task = _located(path, number, _task_from, body)
+        task = _located(path, number, _task_or_record, body, profile or SYNC)
         if task.task_id in seen:
             msg = f"{path}:{number}: task {task.task_id} occurs already in line {seen[task.task_id]}"
             raise UsageError(msg)
@@ -58,6 +65,34 @@ def import_published(path: Path, *, world_seed: int = 42, items_per_tier: int = 
             raise UsageError(msg)
         seen[task.upstream_id] = number
     return tasks
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Checked TextWorld-Sync records of a JSONL file or a manifest; UsageError with the place of the first fault."""
+    if _is_manifest(path):
+        manifest = read_manifest(path)
+        for record in manifest.records:
+            _located(path, record["task_id"], check_record, record)
+        return list(manifest.records)
+    records: list[dict[str, Any]] = []
+    seen: dict[str, int] = {}
+    for number, body in _lines(path):
+        _located(path, number, check_record, body)
+        if body["task_id"] in seen:
+            msg = f"{path}:{number}: record {body['task_id']} occurs already in line {seen[body['task_id']]}"
+            raise UsageError(msg)
+        seen[body["task_id"]] = number
+        records.append(body)
+    return records
+
+
+def _is_manifest(path: Path) -> bool:
+    """Whether the whole file is one JSON object with tasks; whatever else it is, reading its lines says."""
+    try:
+        body = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and "tasks" in body
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -87,13 +122,16 @@ def _decoded(path: Path, number: int, line: bytes) -> Any:
         raise UsageError(msg, hint="one JSON object per line") from None
 
 
-def _located(path: Path, number: int, read: Any, *args: Any) -> Task:
+def _located(path: Path, place: int | str, read: Any, *args: Any) -> Any:
     try:
-        task: Task = read(*args)
+        return read(*args)
     except ValueError as error:
-        msg = f"{path}:{number}: {error}"
+        msg = f"{path}:{place}: {error}"
         raise UsageError(msg) from None
-    return task
+
+
+def _task_or_record(body: Any, profile: str) -> Task:
+    return task_of(body, profile=profile) if is_record(body) else _task_from(body)
 
 
 def _task_from(body: Any) -> Task:

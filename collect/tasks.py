@@ -13,6 +13,7 @@ from typing import Any
 from collect.config import CollectConfig, WorldConfig
 from collect.task_file import read_tasks
 from collect.textcraft_tasks import build_tasks
+from collect.textworld_tasks import TextWorldParams, tasks_of
 from collect.world import Task, World
 from collect.worlds import open_world
 from sera_data.errors import ConfigError
@@ -25,9 +26,11 @@ def load_tasks(config: CollectConfig) -> list[Task]:
         msg = "no tasks: world.tasks is not set"
         raise ConfigError(msg, hint="give --tasks FILE, or set world.tasks to a file or to build parameters")
     if isinstance(world.tasks, str):
-        tasks = select_tasks(read_tasks(Path(world.tasks)), world, source=world.tasks)
+        tasks = select_tasks(read_tasks(Path(world.tasks), profile=world.profile), world, source=world.tasks)
         require_playable(tasks, open_world(world.name, profile=world.profile), source=world.tasks)
         return tasks
+    if isinstance(world.tasks, TextWorldParams):
+        return select_tasks(tasks_of(world.tasks, profile=world.profile), world, source="world.tasks")
     return select_tasks(build_tasks(world.tasks.resolved()), world, source="world.tasks")
 
 

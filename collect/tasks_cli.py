@@ -7,11 +7,12 @@ Run: ``sera tasks build textcraft --world-seed 42 --items-per-tier 25 --split va
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from collect import textworld_cli
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,22 +25,19 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
 )
+builds = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+imports = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+app.add_typer(builds, name="build", help="Build the tasks of a world. Example: sera tasks build textworld --split test")
+app.add_typer(imports, name="import", help="Import published tasks. Example: sera tasks import textcraft val.jsonl")
+builds.command("textworld")(textworld_cli.build)
+imports.command("textworld")(textworld_cli.import_file)
 
-
-class WorldName(StrEnum):
-    """Worlds whose tasks can be built here."""
-
-    textcraft = "textcraft"
-
-
-World = Annotated[WorldName, typer.Argument(help="World of the tasks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 POOL_ONLY = ("max_tier", "n", "counts", "tier_mix")
 
 
-@app.command()
+@builds.command("textcraft")
 def build(
-    world: World,
     *,
     out: Annotated[Path | None, typer.Option(help="Task file to write; without it only the summary is shown.")] = None,
     world_seed: Annotated[int | None, typer.Option(help="Seed of the one world of a published split (42).")] = None,
@@ -97,9 +95,8 @@ def build(
     _show(summary(tasks, out), as_json=as_json)
 
 
-@app.command("import")
+@imports.command("textcraft")
 def import_tasks(
-    world: World,
     file: Annotated[Path, typer.Argument(help="Published JSONL file.")],
     *,
     out: Annotated[Path | None, typer.Option(help="Task file to write; without it only the summary is shown.")] = None,

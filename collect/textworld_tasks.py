@@ -35,13 +35,15 @@ class TextWorldParams(Config):
     per_cell: int | None = Field(
         default=None, ge=1, description="Tasks of each difficulty and family; null: published."
     )
-    difficulties: tuple[Difficulty, ...] | None = Field(default=None, description="Only these; null = the published.")
-    families: tuple[Family, ...] | None = Field(default=None, description="Only these; null = all seven.")
+    difficulties: tuple[Difficulty, ...] | None = Field(
+        default=None, min_length=1, description="Only these; null = those of the published split."
+    )
+    families: tuple[Family, ...] | None = Field(default=None, min_length=1, description="Only these; null = all seven.")
     limit: int | None = Field(default=None, ge=1, description="Only the first so many; null = all.")
 
 
 def records_of(params: TextWorldParams) -> list[dict[str, Any]]:
-    """The records that the parameters ask for, in the published order."""
+    """The records that the parameters ask for, in the published order; never none."""
     foods = open_foods(params.food_db)
     records = build_records(
         params.split,
@@ -54,14 +56,14 @@ def records_of(params: TextWorldParams) -> list[dict[str, Any]]:
     return list(records)
 
 
-def build_tasks(params: TextWorldParams, *, profile: str) -> list[Task]:
-    """The same as tasks to be played under a profile's rules."""
+def tasks_of(params: TextWorldParams, *, profile: str) -> list[Task]:
+    """The same as tasks that are played under a profile's rules."""
     return [task_of(record, profile=profile) for record in records_of(params)]
 
 
 def is_record(body: Any) -> bool:
     """Whether a parsed line means to be a record and not one of our tasks."""
-    return isinstance(body, dict) and "game_params" in body and "world" not in body
+    return isinstance(body, dict) and "world" not in body and ("game" in body or "task_family" in body)
 
 
 def task_of(record: Any, *, profile: str) -> Task:
