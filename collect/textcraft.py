@@ -127,6 +127,7 @@ class TextCraft:
     fork: Fork = "pure"
     goal_kind: GoalKind = "targets"
     dialects = ("json", "code")
+    dialects = ("json", "code")
 
     profiles = ("rao-42", "strict")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collect.dialect_json import JsonDialect
 from collect.policy import Request, Sampling
 from collect.scripted import SCRIPTS, open_policy
 from collect.services import Services, TreePlan
@@ -147,6 +148,7 @@ def test_an_oracle_decides_from_what_it_saw():
         "turns_left": 14,
         "max_depth": 2,
         "history": [],
+        "dialect": JsonDialect(),
     }
     request = Request("act", "r", [], None, Sampling(1.0, 64, 1), facts)
     completion = asyncio.run(open_policy("oracle", options={}).complete(request))

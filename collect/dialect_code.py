@@ -1,0 +1,79 @@
+"""The `code` dialect: one thought and one cell of Python per reply.
+
+Invariant: a reply is read up to the first closing tag of its cell, and only the text between the tags is ever run, by
+`collect.cell` in the sandbox. A missing closing tag is what an engine leaves that stops at it; replies that were cut
+off by their token limit never come here. The format (tags, order, one cell) is that of the published CodeAct runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from collect.decision import Decision
+from collect.world import Action
+
+OPEN, CLOSE = "<python>", "</python>"
+THOUGHT = re.compile(r"<thought>(.*?)(?:</thought>|$)", re.DOTALL)
+CELL_TOOL = "python"
+
+
+class CodeDialect:
+    """Reads cells, and writes any call as a cell of one line."""
+
+    name = "code"
+
+    def decide(self, text: str, *, tools: Collection[str]) -> Decision:
+        """A decision of kind `cell`, or invalid; the tools are known to the cell, not here."""
+        span = cell_span(text)
+        if span is None:
+            return Decision("invalid", reason=f"no {OPEN} cell in the reply")
+        code = text[span[0] : span[1]]
+        if not code:
+            return Decision("invalid", reason="the cell is empty")
+        return Decision("cell", action=Action(CELL_TOOL, {"code": code}), cell=code)
+
+    def write(self, tool: str, arguments: Mapping[str, Any] | None = None) -> str:
+        """A reply whose cell makes one call and prints what came back."""
+        given = dict(arguments or {})
+        if tool == "finish":
+            return write_cell(f"I call {tool}.", f"finish({given.get('message', '')!r})")
+        if tool != "delegate":
+            return write_cell(f"I call {tool}.", f"print({tool}({_keywords(given)}))")
+        launches = given.get("launches") or [given]
+        calls = [f"delegate({_keywords(launch)})" for launch in launches]
+        if len(calls) == 1:
+            return write_cell("I delegate.", f"print(await {calls[0]})")
+        return write_cell("I delegate.", f'print(*await asyncio.gather({", ".join(calls)}), sep="\\n")')
+
+
+def write_cell(thought: str, code: str) -> str:
+    """A reply in the dialect's form."""
+    return f"<thought>{thought}</thought>\n{OPEN}\n{code}\n{CLOSE}"
+
+
+def cell_span(text: str) -> tuple[int, int] | None:
+    """Half-open span of the cell's code in a reply, without blank lines around it; None without an opening tag."""
+    thought = THOUGHT.match(text.lstrip())
+    start = text.find(OPEN, 0 if thought is None else len(text) - len(text.lstrip()) + thought.end())
+    if start < 0:
+        return None
+    start += len(OPEN)
+    end = text.find(CLOSE, start)
+    code = text[start : len(text) if end < 0 else end]
+    kept = code.rstrip()
+    lead = len(kept) - len(kept.lstrip("\n\r"))
+    blank = re.match(r"(?:[ \t]*\r?\n)*", kept)
+    lead = blank.end() if blank else lead
+    return start + lead, start + len(kept)
+
+
+def thought_of(text: str) -> str:
+    """The thought of a reply, or an empty text."""
+    match = THOUGHT.search(text)
+    return match[1].strip() if match else ""
+
+
+def _keywords(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items() if value is not None)
