@@ -20,7 +20,7 @@ from sera_data.errors import UsageError
 
 GROUP = "sera.policies"
 DIRECTORY_ENGINE = "transformers"
-TERSE_ENGINES = ("scripted", "pocket")
+TERSE_ENGINES = ("scripted", "known", "pocket")
 
 
 def engines() -> dict[str, EntryPoint]:
