@@ -1,8 +1,8 @@
 """A cell of code as a turn: the world's tools, delegate and finish as functions of the sandbox.
 
 Invariant: every call that reaches the world is stored in `tool_calls` with its own delta and stamp, every launch that a
-cell asks for is a stored delegation with the characters that asked for it, and the world is only touched between two
-steps of the interpreter, on the event loop, like by every other dialect. A cell that hits a limit keeps what the world
+cell asks for is a stored delegation with the characters that asked for it. While a cell runs its agent does nothing
+else, and a state that others share is touched on the event loop only. A cell that hits a limit keeps what the world
 already did, and loses what it did to its variables. `finish` ends the cell at once.
 """
 
@@ -16,12 +16,13 @@ from typing import Any
 from collect.acting import apply_action, changes_of
 from collect.asking import InfrastructureFault
 from collect.context import TreeContext, in_world
+from collect.crossing import Call, CellResult, Fault, Later, Raised, Stop
 from collect.decision import Decision, Launch
 from collect.delegation import open_launch, report, run_beside, run_launch
 from collect.dialect_code import cell_span
 from collect.plain import TooLarge, plain
 from collect.records import DelegationRecord, NodeRecord, Row
-from collect.sandbox import Call, CellResult, Fault, Later, Raised, Stop, open_sandbox
+from collect.sandbox import open_sandbox
 from collect.turn_rows import tool_call
 from collect.world import Action, Event
 
@@ -66,12 +67,14 @@ class CellHost:
     calls: int = 0
     names: frozenset[str] = frozenset()
     positions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    anywhere: bool = False
 
     def __post_init__(self) -> None:
         tools = {tool.name: tool.positions() for tool in self.context.world.tools()}
         own = dict.fromkeys(LAUNCHERS, ("targets", "context")) | {"finish": ("message",)}
         self.positions = tools | own
         self.names = frozenset(self.positions)
+        self.anywhere = self.context.world.fork == "pure" and self.context.scheduling == "sequential"
 
     def call(self, call: Call) -> Any:
         """Serve one call of the cell."""

@@ -17,7 +17,7 @@ from collect.records import Step
 from collect.scripted_agents import Situation
 from collect.world import Action, Event
 
-HELPERS = 2  # parts that one agent hands over
+HELPERS = (2, 1)  # parts that an agent hands over: the root, all others
 LARGE = 60  # crafts from which on a part is handed over
 LOOK = """\
 targets, start, book, levels = {targets!r}, view_inventory(), {{}}, {{}}
@@ -89,7 +89,7 @@ def delegating_cell(targets: Mapping[str, int], situation: Situation, history: S
         return write_cell("I read the recipes and count the work.", LOOK.format(targets=dict(targets)))
     parts = _parts(history)
     if len(history) == 1 and _large(parts) and situation.depth < situation.max_depth:
-        return write_cell("I hand the large parts over, deepest first.", _hand_over(parts))
+        return write_cell("I hand the large parts over, deepest first.", _hand_over(parts, situation))
     return write_cell("I make what is left.", MAKE)
 
 
@@ -119,10 +119,10 @@ def _large(parts: Mapping[str, Sequence[int]]) -> list[str]:
     return [item for item in parts if parts[item][1] >= LARGE]
 
 
-def _hand_over(parts: Mapping[str, Sequence[int]]) -> str:
+def _hand_over(parts: Mapping[str, Sequence[int]], situation: Situation) -> str:
     """Launches of the largest parts, deepest first, because their making may use up shallower ones."""
-    large = _large(parts)
-    largest = sorted(large, key=lambda item: (-parts[item][1], item))[:HELPERS]
+    helpers = HELPERS[min(situation.depth, 1)]
+    largest = sorted(_large(parts), key=lambda item: (-parts[item][1], item))[:helpers]
     deepest = sorted(largest, key=lambda item: (-parts[item][2], item))
     return "\n".join(f"print(await delegate({{{item!r}: {parts[item][0]}}}))" for item in deepest)
 
