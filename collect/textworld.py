@@ -119,7 +119,7 @@ class TextWorld:
         end: WorldState,
         targets: Mapping[str, Any] | None,
         *,
-        changes: Sequence[Mapping[str, Any]] = (),
+        changes: Sequence[Mapping[str, Any]] | None = None,
     ) -> Verdict | None:
         """The root by all dishes at the end, a child by what its own changes did; None when nothing is checkable.
 
@@ -130,7 +130,7 @@ class TextWorld:
             return None
         if conditions == goals.WHOLE_TASK:
             return self._task_verdict(end)
-        return goals.judge(start, conditions, changes)
+        return goals.judge(start, conditions, [_difference(start, end)] if changes is None else changes)
 
     def difference(
         self, start: WorldState, end: WorldState, *, changes: Sequence[Mapping[str, Any]] | None = None

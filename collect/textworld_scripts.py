@@ -3,8 +3,8 @@
 Invariant: pure; a script sees the state only through the commands that its agent is offered and through what every
 agent is shown. Their success on a profile says how much its list of commands gives away.
 
-Use: ``greedy(world, state, agent)`` for a whole task, ``greedy(world, state, agent, dish=0)`` for a child that owns one
-dish; `one_by_one` and `in_turn` play one child a dish, sequentially and round-robin.
+Use: ``greedy(world, state, agent)`` for a whole task, ``greedy(world, state, agent, dishes=(0,))`` for a child that
+owns one dish; `one_by_one` and `in_turn` play one child a dish, sequentially and round-robin.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ WASTEFUL: tuple[Verb, ...] = ("eat thing", "cook", "cut", "take")
 ROOT = Agent("root", 0, None)
 
 
-def greedy(world: TextWorld, state: WorldState, agent: Agent, *, dish: int | None = None) -> str | None:
+def greedy(world: TextWorld, state: WorldState, agent: Agent, *, dishes: Sequence[int] | None = None) -> str | None:
     """Any productive command in the order eat, prepare, cook, cut, put, take; else it opens the door or changes rooms.
 
-    With `dish`, only what belongs to that dish; None when that dish is eaten, or every dish.
+    With `dishes`, only what belongs to these; None when they are eaten.
     """
-    eaten = state.kitchen.all_dishes if dish is None else 1 << dish
-    if state.eaten & eaten == eaten:
+    wanted = state.kitchen.all_dishes if dishes is None else sum(1 << dish for dish in dishes)
+    if state.eaten & wanted == wanted:
         return None
     offered = world.rules.commands(state, slot_of(state, agent.node_id))
-    foods = state.kitchen.all_foods if dish is None else state.kitchen.dish_foods[dish]
+    foods = sum(mask for i, mask in enumerate(state.kitchen.dish_foods) if wanted >> i & 1)
+    things = -1 if dishes is None else foods  # with all dishes its own it takes distractors too: it reads nothing
     for verb in PRODUCTIVE:
         for command in offered:
-            if command.verb == verb and _mine(state, command, foods, dish):
+            if command.verb == verb and _mine(state, command, wanted, things):
                 return command.text
     kitchen = state.kitchen
     if kitchen.spec.gated and not state.gate and any(command.verb == "open" for command in offered):
@@ -48,13 +49,13 @@ def greedy(world: TextWorld, state: WorldState, agent: Agent, *, dish: int | Non
     return "go to pantry" if room == 0 else "go to kitchen"
 
 
-def wanderer(world: TextWorld, state: WorldState, agent: Agent, rng: Random) -> str | None:
+def wander(world: TextWorld, state: WorldState, agent: Agent, rng: Random) -> str | None:
     """Any offered command, each as likely; None when nothing is offered."""
     offered = world.commands(state, agent)
     return rng.choice(offered) if offered else None
 
 
-def saboteur(world: TextWorld, state: WorldState, agent: Agent, rng: Random) -> str | None:
+def sabotage(world: TextWorld, state: WorldState, agent: Agent, rng: Random) -> str | None:
     """Destroys or spoils what it holds where the rules allow that, else fills the hands and burns the shared budget."""
     offered = world.rules.commands(state, slot_of(state, agent.node_id))
     if not offered:
@@ -98,7 +99,7 @@ def dish_scripts(world: TextWorld, task: Task) -> list[Script]:
     """The greedy script of one child per dish."""
 
     def of(dish: int) -> Script:
-        return lambda state, agent: greedy(world, state, agent, dish=dish)
+        return lambda state, agent: greedy(world, state, agent, dishes=(dish,))
 
     return [of(dish) for dish in range(len(world.reset(task).kitchen.spec.dishes))]
 
@@ -112,11 +113,11 @@ def _played(world: TextWorld, state: WorldState, agent: Agent, script: Script, *
     return state
 
 
-def _mine(state: WorldState, command: Command, foods: int, dish: int | None) -> bool:
+def _mine(state: WorldState, command: Command, dishes: int, things: int) -> bool:
     if command.verb in ("eat", "prepare"):
-        return dish is None or command.number == dish
+        return bool(dishes >> command.number & 1)
     on_counter = bool(state.places) and state.places[command.number] == COUNTER
-    return not on_counter and (dish is None or bool(foods >> command.number & 1))
+    return bool(things >> command.number & 1) and not on_counter
 
 
 def _lies_here(state: WorldState, foods: int, room: int) -> bool:

@@ -69,7 +69,8 @@ def is_record(body: Any) -> bool:
 def task_of(record: Any, *, profile: str) -> Task:
     """The task of a record under a profile; raises ValueError naming the field that does not fit the form."""
     check_record(record)
-    spec = {name: record[name] for name in SPEC_FIELDS}
+    sampled = record["generation"].get("v7_sampled_parameters") or {}
+    spec = {name: record[name] for name in SPEC_FIELDS} | {"inventory_capacity": sampled.get("inventory_capacity")}
     return Task(
         task_id="t" + sha256_json([WORLD, profile, spec])[:16],
         world=WORLD,
