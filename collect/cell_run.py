@@ -57,7 +57,7 @@ class CellRun:
                 self._frozen, self.pending = snapshot.dump(), sorted(snapshot.pending_call_ids)
                 return
             self._show(snapshot.output)
-            self._keep(session, None, ran=True)
+            self._keep(session, None, numbered=True)
         except monty.MontyError as error:
             self._fail(session, error)
 
@@ -127,13 +127,13 @@ class CellRun:
             text = f"[a value that cannot be shown: {error}]"
         self._printed.show(text + "\n")
 
-    def _keep(self, session: monty.MontySession, fault: Fault | None, *, ran: bool) -> None:
-        """Freeze what the cell left behind; source that did not even parse (`ran` False) gets no number."""
+    def _keep(self, session: monty.MontySession, fault: Fault | None, *, numbered: bool) -> None:
+        """Freeze what the cell left behind; the interpreter gives no number to source that is nested too deeply."""
         state = session.dump()
         if len(state) > STATE_BYTES:
             self._end(Fault("MemoryError", f"variables take more than {STATE_BYTES >> 20} MB between cells"))
         else:
-            fed = self._fed + 1 if ran else self._fed
+            fed = self._fed + 1 if numbered else self._fed
             self.result = CellResult(Notebook(state, fed), self._printed.text(), fault, kept=True)
 
     def _fail(self, session: monty.MontySession, error: monty.MontyError) -> None:
@@ -149,8 +149,8 @@ class CellRun:
             self._end(Fault("OutputLimitError", f"more than {self._settings.print_chars} characters printed"))
         else:
             frames = error.traceback() if isinstance(error, (monty.MontyRuntimeError, monty.MontySyntaxError)) else []
-            ran = any(frame.function_name is not None for frame in frames)
-            self._keep(session, Fault(kind, message, self._line(frames)), ran=ran)
+            numbered = not frames or any(frame.filename == self._source() for frame in frames)
+            self._keep(session, Fault(kind, message, self._line(frames)), numbered=numbered)
 
     def _line(self, frames: Sequence[monty.Frame]) -> int | None:
         own = [frame.line for frame in frames if frame.filename == self._source()]

@@ -15,7 +15,8 @@ from collect.decision import Decision
 from collect.world import Action
 
 OPEN, CLOSE = "<python>", "</python>"
-THOUGHT = re.compile(r"<thought>(.*?)(?:</thought>|$)", re.DOTALL)
+THOUGHT = re.compile(r"\s*<thought>(.*?)</thought>", re.DOTALL)
+BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
 CELL_TOOL = "python"
 
 
@@ -55,23 +56,20 @@ def write_cell(thought: str, code: str) -> str:
 
 def cell_span(text: str) -> tuple[int, int] | None:
     """Half-open span of the cell's code in a reply, without blank lines around it; None without an opening tag."""
-    thought = THOUGHT.match(text.lstrip())
-    start = text.find(OPEN, 0 if thought is None else len(text) - len(text.lstrip()) + thought.end())
+    thought = THOUGHT.match(text)
+    start = text.find(OPEN, thought.end() if thought else 0)
     if start < 0:
         return None
     start += len(OPEN)
     end = text.find(CLOSE, start)
-    code = text[start : len(text) if end < 0 else end]
-    kept = code.rstrip()
-    lead = len(kept) - len(kept.lstrip("\n\r"))
-    blank = re.match(r"(?:[ \t]*\r?\n)*", kept)
-    lead = blank.end() if blank else lead
-    return start + lead, start + len(kept)
+    code = text[start : len(text) if end < 0 else end].rstrip()
+    blank = BLANK_LINES.match(code)
+    return start + (blank.end() if blank else 0), start + len(code)
 
 
 def thought_of(text: str) -> str:
     """The thought of a reply, or an empty text."""
-    match = THOUGHT.search(text)
+    match = THOUGHT.match(text)
     return match[1].strip() if match else ""
 
 
