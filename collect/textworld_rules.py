@@ -13,7 +13,7 @@ from typing import Any
 
 from collect.textworld_kitchen import KNIFE, SYNONYMS, Command, Kitchen
 from collect.textworld_spec import CUTS, ROOMS, WorldSpec
-from collect.textworld_state import COOL, TOOLS, WorldState, bits, ticked, used
+from collect.textworld_state import COOL, TOOLS, WorldState, bits, stepped, ticked, used
 from collect.world import End, Event, Feedback
 
 Outcome = tuple[WorldState, Event]
@@ -84,13 +84,13 @@ class Rules(ABC):
         cool = state.cool
         if tool >= 0:
             cool = used(cool, tool, state.kitchen.spec.cooldown + 1)
-        after = state._replace(steps=state.steps + 1, cool=COOL if cool == COOL else ticked(cool), **changes)
+        after = stepped(state, changes, COOL if cool == COOL else ticked(cool))
         return after, Event(True, text, delta, self.over(after) or "ok")
 
     def charged(self, state: WorldState, *, ok: bool, text: str, feedback: Feedback) -> Outcome:
         """A command that changes nothing but costs a step: a refusal, or a look-up that is not free."""
         cool = state.cool
-        after = state._replace(steps=state.steps + 1, cool=COOL if cool == COOL else ticked(cool))
+        after = stepped(state, {}, COOL if cool == COOL else ticked(cool))
         return after, Event(ok, text, None, self.over(after) or feedback)
 
 

@@ -8,6 +8,7 @@ kitchen, which `reset` keeps by digest, it is the whole state.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,6 +51,27 @@ class WorldState(NamedTuple):
     cool: tuple[int, ...]
     steps: int
     limit: int
+
+    def __copy__(self) -> WorldState:
+        """Itself: it never changes, so a fork is a reference."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WorldState:
+        return self
+
+
+FIELDS = {name: place for place, name in enumerate(WorldState._fields)}
+STEPS_AT, COOL_AT = FIELDS["steps"], FIELDS["cool"]
+
+
+def stepped(state: WorldState, changes: Mapping[str, Any], cool: tuple[int, ...]) -> WorldState:
+    """The state one charged step later with some fields changed; `_replace` does the same in twice the time."""
+    values: list[Any] = [*state]
+    values[STEPS_AT] += 1
+    values[COOL_AT] = cool
+    for name, value in changes.items():
+        values[FIELDS[name]] = value
+    return tuple.__new__(WorldState, values)
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from random import Random
 from collect import textworld_kitchen as kitchens
 from collect.textworld_hands import BEHIND_GATE, DEVICES, GARDEN, KITCHEN, HandRules, carried, kept, shown, within_reach
 from collect.textworld_kitchen import Command, Kitchen
-from collect.textworld_rules import Outcome, all_done, command_line, cooling, knife_is_cool, listed, room_of
+from collect.textworld_rules import Outcome, command_line, cooling, knife_is_cool, listed, room_of
 from collect.textworld_spec import WorldSpec, read_spec
 from collect.textworld_state import COOL, HELD, WorldState, bits, left
 from collect.world import End, Event
@@ -123,9 +123,10 @@ class StrictRules(HandRules):
 
     def over(self, state: WorldState) -> End | None:
         """A spoiled or lost food is a failure; all dishes eaten in time are a success; else the budget may be spent."""
-        if (state.spoiled | state.deleted) & state.kitchen.all_foods:
+        kitchen = state.kitchen
+        if (state.spoiled | state.deleted) & kitchen.all_foods:
             return "failure"
-        if all_done(state):
+        if state.eaten == kitchen.all_dishes:  # only what is prepared can be eaten
             return "success"
         return "exhausted" if state.steps >= state.limit else None
 
