@@ -40,8 +40,9 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
+BENCHMARKS ?= benchmarks/store_*.py benchmarks/textworld_*.py
 bench: $(VENV)/.installed
-	for file in benchmarks/store_*.py; do echo "== $$file"; $(RUN) PYTHONPATH=. $(BIN)/python $$file || exit 1; done
+	for file in $(BENCHMARKS); do echo "== $$file"; $(RUN) PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
 wheel: $(VENV)/.installed
 	$(BIN)/python -m build --wheel

@@ -12,7 +12,7 @@ BRANCHES = Table(
     name="branches",
     doc=__doc__ or "",
     key=("delegation_id", "branch"),
-    sort=("task_id", "tree_id", "delegation_id", "branch"),
+    sort=("tree_id", "delegation_id", "branch"),
     columns=(
         *provenance(),
         Column("delegation_id", STRING, "Launch at which the branches fork."),

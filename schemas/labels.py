@@ -10,7 +10,7 @@ LABELS = Table(
     name="labels",
     doc=__doc__ or "",
     key=("node_id", "source", "version", "attempt"),
-    sort=("task_id", "tree_id", "node_id", "source", "version", "attempt"),
+    sort=("tree_id", "node_id", "source", "version", "attempt"),
     columns=(
         *provenance(),
         Column("node_id", STRING, "Node that is judged."),

@@ -12,7 +12,7 @@ NODES = Table(
     name="nodes",
     doc=__doc__ or "",
     key=("node_id",),
-    sort=("task_id", "tree_id", "node_id"),
+    sort=("tree_id", "node_id"),
     columns=(
         *provenance(),
         Column("node_id", STRING, "Root: the tree id. Child: 'parent/t3d0b0' = parent's turn 3, launch 0, branch 0."),

@@ -26,7 +26,7 @@ RUBRICS = Table(
     name="rubrics",
     doc=__doc__ or "",
     key=("rubric_id",),
-    sort=("task_id", "tree_id", "rubric_id"),
+    sort=("tree_id", "rubric_id"),
     columns=(
         *provenance(),
         Column("rubric_id", STRING, "'delegation~writer~k~attempt'; a refresh run puts its run id before the writer."),

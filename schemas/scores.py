@@ -13,7 +13,7 @@ SCORES = Table(
     name="scores",
     doc=__doc__ or "",
     key=("rubric_id", "node_id", "scorer", "scorer_version", "attempt"),
-    sort=("task_id", "tree_id", "node_id", "rubric_id", "scorer", "scorer_version", "attempt"),
+    sort=("tree_id", "node_id", "rubric_id", "scorer", "scorer_version", "attempt"),
     columns=(
         *provenance(),
         Column("rubric_id", STRING, "Rubric that was applied."),

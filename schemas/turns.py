@@ -47,7 +47,7 @@ TURNS = Table(
     name="turns",
     doc=__doc__ or "",
     key=("turn_id",),
-    sort=("task_id", "tree_id", "node_id", "turn_id"),
+    sort=("tree_id", "node_id", "turn_id"),
     row_group=2_048,
     columns=(
         *provenance(),

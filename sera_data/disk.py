@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from schemas.table import Table
 
-ZSTD_LEVEL = 3
+SHARD_ZSTD, SEALED_ZSTD = 3, 6
+"""A commit must be quick; a seal is written once, is a tenth smaller at level 6 and no slower to read."""
 
 
 @contextlib.contextmanager
@@ -77,7 +78,7 @@ def shard_parquet(table: Table, rows: pa.Table) -> bytes:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    options = {**encodings(table), "use_dictionary": False, "write_statistics": False}
+    options = {**encodings(table), "compression_level": SHARD_ZSTD, "use_dictionary": False, "write_statistics": False}
     pq.write_table(rows, sink, row_group_size=table.row_group, **options)
     return sink.getvalue().to_pybytes()
 
@@ -86,13 +87,14 @@ def shard_parquet(table: Table, rows: pa.Table) -> bytes:
 def encodings(table: Table) -> Mapping[str, Any]:
     """ParquetWriter options: zstd; dictionaries for scalar strings only; logprobs byte-stream-split; ids plain.
 
-    Statistics are kept where they prune (ids, enums, numbers), not for long texts.
+    Statistics are kept where the sort order lets them prune (ids, epoch): DuckDB turns those of every row group into
+    its own at each query, so the others cost time and prune nothing.
     """
     import pyarrow as pa
 
     scalars = [c for c in table.columns if not pa.types.is_nested(c.type)]
     strings = [c.name for c in scalars if pa.types.is_string(c.type)]
-    short = [c.name for c in scalars if not pa.types.is_string(c.type) or c.name.endswith("_id") or c.values]
+    pruning = [c.name for c in scalars if c.name.endswith("_id") or c.name == "epoch"]
     split = {
         f"{c.name}.list.element": "BYTE_STREAM_SPLIT"
         for c in table.columns
@@ -100,10 +102,10 @@ def encodings(table: Table) -> Mapping[str, Any]:
     }
     return {
         "compression": "zstd",
-        "compression_level": ZSTD_LEVEL,
+        "compression_level": SEALED_ZSTD,
         "use_dictionary": strings,
         "column_encoding": split,
-        "write_statistics": short,
+        "write_statistics": pruning,
     }
 
 

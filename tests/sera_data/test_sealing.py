@@ -55,6 +55,37 @@ def test_rows_are_sorted_and_encoded_as_measured(sealed):
         assert not columns[ids].has_dictionary_page
     assert columns["kind"].has_dictionary_page
     assert not columns["n_prompt"].has_dictionary_page
+    kept = {name for name, column in columns.items() if column.is_stats_set}
+    assert {"tree_id", "node_id", "turn_id", "epoch"} <= kept  # what the order lets prune, and nothing else
+    assert not kept & {"text", "kind", "order_stamp", "prompt_ids.list.element"}
+
+
+def test_a_node_lies_in_few_row_groups(sealed):
+    """Every tree table is sorted by tree first, so that a reader who asks for a node skips the other row groups."""
+    for name, table in TABLES.items():
+        if "node_id" in table.schema.names or "tree_id" in table.schema.names:
+            assert table.sort[0] == "tree_id", name
+
+
+def test_a_directory_sealed_in_another_order_stays_readable(store, monkeypatch):
+    """Stores sealed by task first are read, verified and added to like the others: the order is no contract."""
+    plan = claimed(store, units=2)
+    for index, unit in enumerate(plan.unit_ids):
+        write_unit(store, plan, unit, unit_rows(task_id(index), samples=2, k=2))
+    with monkeypatch.context() as patch:
+        for name in ("nodes", "turns", "scores"):
+            older = replace(TABLES[name], sort=("task_id", *TABLES[name].sort))
+            patch.setitem(TABLES, name, older)
+        old = sd.seal(store, plan.name)
+    after = sd.open(store.path)
+    assert sd.verify(after).problems == ()
+    assert sd.content_hash(after, plan.name) == old.content_hash
+    newer = sd.claim_plan(after, run_id="n-1", phase="collect", config_hash="n", units=[{"unit_id": "u0000"}])
+    write_unit(after, newer, "u0000", unit_rows(task_id(0), epoch=1, samples=1, k=2, run_id="n-1"))
+    sd.seal(after, newer.name)
+    ((node,),) = after.sql("select min(node_id) from nodes where epoch = 0").fetchall()
+    assert after.sql("select turn_id from turns where node_id = $n", {"n": node}).fetchall()
+    assert len(after.turns.pl()) == old.rows["turns"] + len(after.table("turns", epochs=[1]))
 
 
 def test_every_unit_is_wanted_and_partial_names_the_missing(store):
