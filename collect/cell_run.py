@@ -137,6 +137,9 @@ class CellRun:
             self.result = CellResult(Notebook(state, fed), self._printed.text(), fault, kept=True)
 
     def _fail(self, session: monty.MontySession, error: monty.MontyError) -> None:
+        if self._printed.too_much:
+            self._end(Fault("OutputLimitError", f"more than {self._settings.print_chars} characters printed"))
+            return
         if isinstance(error, monty.MontyCrashedError):
             broken = Fault("SandboxError", "the interpreter broke down")
             self._end(self._too_long() if error.timed_out else broken)
@@ -145,8 +148,6 @@ class CellRun:
         kind, message = type(inner).__name__, _one_line(str(inner))
         if message.startswith(LIMITS):
             self._end(self._too_long() if kind == "TimeoutError" else self._too_large())
-        elif self._printed.too_much:
-            self._end(Fault("OutputLimitError", f"more than {self._settings.print_chars} characters printed"))
         else:
             frames = error.traceback() if isinstance(error, (monty.MontyRuntimeError, monty.MontySyntaxError)) else []
             numbered = not frames or any(frame.filename == self._source() for frame in frames)
