@@ -25,7 +25,6 @@ from collect.labels import LabellerRefused
 from collect.policy import Message
 from sera_data.errors import UsageError
 
-PUBLIC_URL = "https://api.openai.com/v1"
 LARGEST_BODY = 4 * 2**20
 SHOWN_BODY = 2_000
 SHORTEST_SECRET = 8  # shorter keys are placeholders such as EMPTY, and ordinary words
@@ -121,12 +120,12 @@ class ChatEndpoint:
         except TimeoutError:
             raise _Passing(Reply(error=f"no reply within {self.settings.timeout_s:g} s")) from None
         except httpx2.TransportError as error:
-            raise _Passing(Reply(error=self._clean(f"{type(error).__name__}: {error}"))) from None
+            raise _Passing(Reply(error=self.clean(f"{type(error).__name__}: {error}"))) from None
         except (httpx2.DecodingError, _TooLarge) as error:
-            return Reply(error=self._clean(f"unreadable reply: {error}"))
+            return Reply(error=self.clean(f"unreadable reply: {error}"))
         if status == 200:
             return self._read(content)
-        shown = self._clean(content.decode("utf-8", errors="backslashreplace"))[:SHOWN_BODY]
+        shown = self.clean(content.decode("utf-8", errors="backslashreplace"))[:SHOWN_BODY]
         failed = Reply(error=f"HTTP {status}", raw=shown or None)
         if status == 429 or status >= 500:
             raise _Passing(failed, _seconds(headers.get("retry-after")))
@@ -159,9 +158,9 @@ class ChatEndpoint:
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raw = self._clean(content.decode("utf-8", errors="backslashreplace"))[:SHOWN_BODY]
+            raw = self.clean(content.decode("utf-8", errors="backslashreplace"))[:SHOWN_BODY]
             return Reply(error=f"the reply is not UTF-8: byte {error.start} is 0x{content[error.start]:02x}", raw=raw)
-        raw = self._clean(text)[:SHOWN_BODY]
+        raw = self.clean(text)[:SHOWN_BODY]
         try:
             body = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -176,15 +175,15 @@ class ChatEndpoint:
         reply = Reply(
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
-            served_model=self._clean(model) if isinstance(model, str) else None,
+            served_model=self.clean(model) if isinstance(model, str) else None,
         )
         if not isinstance(said, str):
             return replace(reply, error="the chat completion holds no text", raw=raw)
         cut = choice.get("finish_reason") == "length"
         error = f"truncated reply: it reached {self.settings.max_tokens} tokens" if cut else None
-        return replace(reply, text=said, raw=self._clean(said), error=error)
+        return replace(reply, text=said, raw=self.clean(said), error=error)
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         """The text without the key and without lone surrogates, so that it can be stored and shown."""
         sound = text.encode("utf-8", errors="backslashreplace").decode("utf-8")
         if self._key is None or len(self._key) < SHORTEST_SECRET:
@@ -198,13 +197,15 @@ class _TooLarge(Exception):
 
 
 def open_endpoint(argument: str, *, settings: JudgeSettings) -> ChatEndpoint:
-    """The endpoint of 'MODEL@URL' (URL with its /v1; the public one when left out), with the key of the environment."""
-    model, at, url = argument.rpartition("@http")
-    url = f"http{url}" if at else PUBLIC_URL
-    model = model if at else argument
-    parts = urlsplit(url)
-    if not model or "@" in url or not parts.hostname or parts.scheme not in ("http", "https") or parts.query:
-        shown = "its URL holds a user or a password" if "@" in url or parts.password else f"got {argument!r}"
+    """The endpoint of 'MODEL@URL', the URL with its /v1, with the key of the environment.
+
+    There is no default URL: nobody sends trajectories to an address that he did not write.
+    """
+    model, _, rest = argument.rpartition("@http")
+    url = f"http{rest}"
+    if not model or "://" in model or "@" in url or not _plain(url):
+        secret = "@" in url or "://" in model
+        shown = "its URL holds a user or a password, or is none" if secret else f"got {argument!r}"
         msg = f"a judge is MODEL@URL with an http(s) URL without user, password and query; {shown}"
         keys = " or ".join(KEY_VARIABLES)
         raise UsageError(msg, hint=f"openai:qwen3-32b@http://localhost:8000/v1; the key is read from {keys}")
@@ -213,6 +214,15 @@ def open_endpoint(argument: str, *, settings: JudgeSettings) -> ChatEndpoint:
         msg = "No module named 'httpx2'"
         raise ModuleNotFoundError(msg, name="httpx2")
     return ChatEndpoint(model, url, settings=settings, key=key_of_environment())
+
+
+def _plain(url: str) -> bool:
+    """Whether a URL names a host, and neither a query nor a port that cannot be."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and not parts.query and not parts.fragment and parts.port != 0
+    except ValueError:  # a port or an address that is none
+        return False
 
 
 def key_of_environment() -> str | None:

@@ -37,6 +37,9 @@ class Engine(Protocol):
     async def answer(self, case: Case, messages: Sequence[Message], *, seed: int | None) -> Reply:
         """One reply."""
 
+    def clean(self, text: str) -> str:
+        """A text that was read out of a reply, without secrets and fit to be stored."""
+
     async def close(self) -> None:
         """Free what it holds."""
 
@@ -55,6 +58,10 @@ class EndpointEngine:
     async def answer(self, case: Case, messages: Sequence[Message], *, seed: int | None) -> Reply:
         """Ask the endpoint."""
         return await self.endpoint.ask(messages, seed=seed)
+
+    def clean(self, text: str) -> str:
+        """Without the key and without lone surrogates."""
+        return self.endpoint.clean(text)
 
     async def close(self) -> None:
         """Close its connections."""
@@ -93,9 +100,9 @@ class Judge:
             try:
                 ruling = parse_verdict(reply.text)
             except ValueError as fault:
-                error = _storable(str(fault))
+                error = self.engine.clean(str(fault))
             else:
-                value, reason = float(ruling.success), _storable(ruling.reason)
+                value, reason = float(ruling.success), self.engine.clean(ruling.reason)
         details = {"reason": reason, "served_model": reply.served_model, "tries": reply.tries}
         return Opinion(
             value=value,
@@ -127,8 +134,3 @@ def open_openai(argument: str, *, settings: JudgeSettings) -> Judge:
 def open_rules(argument: str, *, settings: JudgeSettings) -> Judge:
     """`rule:NAME`, without any network."""
     return Judge(open_rule(argument), settings=settings)
-
-
-def _storable(text: str) -> str:
-    """A text of the reply that went through JSON may hold lone surrogates, which no store takes."""
-    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -51,6 +51,10 @@ class RuleEngine:
         text = canonical_json({"success": success, "reason": reason})
         return Reply(text=text, raw=text, prompt_tokens=0, completion_tokens=0, latency_s=0.0)
 
+    def clean(self, text: str) -> str:
+        """As it is: rules know no secrets."""
+        return text
+
     async def close(self) -> None:
         """Nothing to free."""
 

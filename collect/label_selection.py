@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from collect.label_config import LabelConfig
 from collect.labels import Labeller
+from collect.world import World
 from collect.worlds import open_world
 from sera_data.errors import StoreError, UsageError
 from sera_data.layout import parse_plan_name
@@ -108,6 +110,12 @@ def planned_keys(plans: Iterable[Plan]) -> set[tuple[str, str, str, int]]:
         for node, first, count in unit["votes"]
         for attempt in range(first, first + count)
     }
+
+
+@cache
+def stored_world(name: str, profile: str) -> World[Any]:
+    """The world that stored nodes were played in, opened once per process."""
+    return open_world(name, profile=profile)
 
 
 def query(name: str) -> str:
@@ -208,4 +216,4 @@ def _missing(
 
 def _signatures(nodes: Iterable[Mapping[str, Any]], labeller: Labeller) -> dict[tuple[str, str], Signature]:
     places = sorted({(node["world"], node["profile"]) for node in nodes})
-    return {place: labeller.signature(open_world(place[0], profile=place[1])) for place in places}
+    return {place: labeller.signature(stored_world(*place)) for place in places}

@@ -10,10 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from collect.label_selection import query
+from collect.label_selection import query, stored_world
 from collect.subject import Step, Subject
 from collect.world import Task, World
-from collect.worlds import open_world
 from sera_data.errors import StoreError
 
 if TYPE_CHECKING:
@@ -33,12 +32,10 @@ def load_subjects(con: duckdb.DuckDBPyConnection, nodes: Sequence[str]) -> dict[
     changes: dict[str, list[Mapping[str, Any]]] = {}
     for row in _rows(con, "label_changes", nodes):
         changes.setdefault(row["node_id"], []).append(json.loads(row["delta"]))
-    worlds: dict[tuple[str, str], World[Any]] = {}
     started: set[str] = set()
     found = {}
     for row in rows:
-        place = (row["world"], row["profile"])
-        world = worlds.setdefault(place, open_world(place[0], profile=place[1]))
+        world = stored_world(row["world"], row["profile"])
         node = row["node_id"]
         try:
             if row["task_id"] not in started:
