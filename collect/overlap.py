@@ -6,7 +6,8 @@ overlap. For worlds without recipes only equal tasks are counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from collect.planner import consumers_first
 from collect.protocol import Protocol
 from collect.protocol_tasks import build_for, read_any
+from collect.recipes import RecipeBook, WorldKey, recipe_book
 from collect.textcraft import book_of
 from collect.world import Task
 from sera_data.errors import UsageError
@@ -36,7 +38,7 @@ def overlap_of(evaluated: Sequence[Task], training: Sequence[Task]) -> dict[str,
     }
     if not all(_has_recipes(task) for task in [*evaluated, *training]):
         return body | dict.fromkeys(("same_goals", "targets", "targets_seen", "recipes", "recipes_seen"))
-    known = set().union(*(recipes_below(task) for task in training)) if training else set()
+    known = _known(training)
     own = {task.task_id: recipes_below(task) for task in evaluated}
     targets = {recipe for task in evaluated for recipe in own[task.task_id] if recipe[0] in task.spec["targets"]}
     goals = {_goal(task) for task in training}
@@ -53,13 +55,26 @@ def overlap_of(evaluated: Sequence[Task], training: Sequence[Task]) -> dict[str,
 
 def recipes_below(task: Task) -> set[Recipe]:
     """Every recipe that making the task's targets may use."""
-    book = book_of(task.spec)
-    found = set()
-    for item in consumers_first(book.recipes, sorted(task.spec["targets"])):
-        recipe = book.recipes.get(item)
-        if recipe is not None:
-            found.add((item, recipe.makes, tuple(sorted(recipe.needs.items()))))
-    return found
+    return _below(book_of(task.spec), task.spec["targets"])
+
+
+def _known(training: Sequence[Task]) -> set[Recipe]:
+    """Recipes below any training target; each world is walked once."""
+    wanted: dict[WorldKey, set[str]] = {}
+    for task in training:
+        wanted.setdefault(book_of(task.spec).key, set()).update(task.spec["targets"])
+    return set().union(*(_below(recipe_book(*key), items) for key, items in wanted.items()))
+
+
+def _below(book: RecipeBook, targets: Iterable[str]) -> set[Recipe]:
+    items = consumers_first(book.recipes, sorted(targets))
+    return {_recipe(book.key, item) for item in items if item in book.recipes}
+
+
+@lru_cache(maxsize=65_536)
+def _recipe(key: WorldKey, item: str) -> Recipe:
+    recipe = recipe_book(*key).recipes[item]
+    return item, recipe.makes, tuple(sorted(recipe.needs.items()))
 
 
 def overlap_words(body: Mapping[str, Any] | None) -> str:
