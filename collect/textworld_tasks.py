@@ -9,9 +9,10 @@ Run: ``sera tasks import textworld test.jsonl --profile strict --out tasks.jsonl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from collect.textworld_bands import Difficulty, Family, Split
 from collect.textworld_foods import open_foods
@@ -20,6 +21,7 @@ from collect.textworld_records import build_records
 from collect.world import Task
 from sera_data.canonical import sha256_json
 from sera_data.config import Config
+from sera_data.errors import UsageError
 
 WORLD = "textworld"
 SYNC = "sync-v9"  # the profile of records whose reader names none: they are published under these rules
@@ -54,6 +56,19 @@ def records_of(params: TextWorldParams) -> list[dict[str, Any]]:
         limit=params.limit,
     )
     return list(records)
+
+
+def build_tasks(params: Mapping[str, Any]) -> list[Task]:
+    """Tasks from plain build parameters: those of `TextWorldParams` and `profile` (sync-v9)."""
+    fields = {name: value for name, value in params.items() if name != "profile"}
+    try:
+        checked = TextWorldParams.model_validate({"generator": WORLD, **fields})
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        key = ".".join(map(str, fault["loc"]))
+        msg = f"task parameter {key!r}: {fault['msg']}, got {fault['input']!r}"
+        raise UsageError(msg, hint=f"allowed: profile, {', '.join(TextWorldParams.model_fields)}") from None
+    return tasks_of(checked, profile=params.get("profile", SYNC))
 
 
 def tasks_of(params: TextWorldParams, *, profile: str) -> list[Task]:

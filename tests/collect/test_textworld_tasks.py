@@ -13,7 +13,7 @@ from collect.textworld_foods import open_foods
 from collect.textworld_form import check_record
 from collect.textworld_manifest import SOURCES, write_manifest
 from collect.textworld_records import build_records, record_line
-from collect.textworld_tasks import SPEC_FIELDS, TextWorldParams, records_of, task_of, tasks_of
+from collect.textworld_tasks import SPEC_FIELDS, TextWorldParams, build_tasks, records_of, task_of, tasks_of
 from collect.worlds import open_world
 from sera_data.canonical import sha256_file
 from sera_data.errors import UsageError
@@ -163,6 +163,15 @@ def test_a_configuration_may_build_its_tasks():
     assert WorldConfig.model_validate(config.resolved()) == config
     tasks = tasks_of(config.tasks, profile=config.profile)
     assert (len(tasks), {task.profile for task in tasks}, {task.split for task in tasks}) == (14, {"strict"}, {"train"})
+
+
+def test_plain_parameters_build_the_same_tasks():
+    plain = {"split": "dev", "per_cell": 1, "profile": "strict"}
+    params = TextWorldParams(generator="textworld", split="dev", per_cell=1)
+    assert build_tasks(plain) == tasks_of(params, profile="strict")
+    assert {task.profile for task in build_tasks({"split": "dev", "limit": 1})} == {"sync-v9"}
+    with pytest.raises(UsageError, match=r"task parameter 'split': .*got 'eval'"):
+        build_tasks({"split": "eval"})
 
 
 def test_unknown_words_in_a_configuration():
