@@ -54,8 +54,8 @@ def gained(context: TreeContext, node: NodeRecord) -> Mapping[str, Any]:
     """Net change of the world by the node's own work and its committed descendants', without its siblings'."""
     world = context.world
     if context.scheduling == "sequential":
-        return in_world(lambda: world.difference(node.start, node.cell.state))
-    return in_world(lambda: world.difference(node.start, node.cell.state, changes=changes_of(node)))
+        return in_world(lambda: world.difference(node.start, node.end))
+    return in_world(lambda: world.difference(node.start, node.end, changes=changes_of(node)))
 
 
 def said(event: Event, *, judged: bool = False) -> str:

@@ -49,6 +49,7 @@ async def _play(context: TreeContext, node: NodeRecord) -> None:
     except InfrastructureFault as fault:
         node.outcome = "infra_error"
         node.error = str(fault)
+    node.end = node.cell.state
 
 
 def _start(context: TreeContext, node: NodeRecord) -> None:

@@ -94,7 +94,7 @@ def subject_of(context: TreeContext, node: NodeRecord) -> Subject:
         outcome=node.outcome,
         message=node.message,
         start=node.start,
-        end=node.cell.state,
+        end=node.end,
         steps=[Step(row["text"], row["observation"], _finishes(row["tool_calls"])) for row in acts],
         changes=changes_of(node),
         scheduling=node.delegation.scheduling if node.delegation is not None else "sequential",

@@ -19,7 +19,7 @@ from schemas.rubric import Rubric
 from schemas.words import Outcome, Scheduling
 
 if TYPE_CHECKING:
-    from collect.sandbox import Notebook
+    from collect.crossing import Notebook
 
 Row = dict[str, Any]
 Step = tuple[Action | None, Event | None, str]
@@ -61,9 +61,9 @@ class StateCell:
 class NodeRecord:
     """One agent's episode. `history` holds (action, event, reply text) per act turn; event.result is what it saw.
 
-    changes: (stamp, delta) of its accepted actions. seen: revision of the state when it last looked. ending: how the
-    world ended for everybody, when that ended the episode. seat: its place among agents that take turns.
-    notebook: what its cells of code left behind.
+    end: the state when it had returned. changes: (stamp, delta) of its accepted actions. seen: revision of the state
+    when it last looked. ending: how the world ended for everybody, when that ended the episode. seat: its place among
+    agents that take turns. notebook: what its cells of code left behind.
     """
 
     agent: Agent
@@ -82,6 +82,7 @@ class NodeRecord:
     turn_budget: int
     order_start: int = 0
     order_end: int = 0
+    end: Any = None
     outcome: Outcome | None = None
     ending: End | None = None
     message: str | None = None

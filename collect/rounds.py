@@ -22,12 +22,13 @@ class Rounds:
         return Seat(self)
 
     async def acquire(self) -> None:
-        """Wait for the turn."""
+        """Wait for the turn; agents that are about to start get into the queue before a free turn is given away."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.append(turn)
         if not self._held:
             self._held = True
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+            loop.call_soon(self.release)
         try:
             await turn
         except asyncio.CancelledError:

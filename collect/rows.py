@@ -51,7 +51,7 @@ def tree_rows(context: TreeContext, root: NodeRecord) -> dict[str, list[Row]]:
 def program_verdict(context: TreeContext, node: NodeRecord) -> Verdict | None:
     """What the world's program says of a node's work; None when the goal is not checkable."""
     changes = changes_of(node)
-    return in_world(lambda: context.world.verdict(node.start, node.cell.state, node.agent.targets, changes=changes))
+    return in_world(lambda: context.world.verdict(node.start, node.end, node.agent.targets, changes=changes))
 
 
 def succeeded(context: TreeContext, node: NodeRecord, verdict: Verdict | None) -> bool | None:
@@ -89,7 +89,7 @@ def _task_row(context: TreeContext) -> Row:
 def _node_row(context: TreeContext, node: NodeRecord) -> Row:
     world = context.world
     start = world.dump(node.start)
-    end = None if node.outcome == "infra_error" else world.dump(node.cell.state)
+    end = None if node.outcome == "infra_error" else world.dump(node.end)
     low, high = node.versions or (None, None)
     ended_at = node.ended_at or node.started_at
     targets = node.agent.targets

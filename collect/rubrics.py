@@ -226,7 +226,7 @@ def _scorer_facts(context: TreeContext, node: NodeRecord, rubric: Rubric) -> dic
         "rubric": rubric,
         "agent": node.agent,
         "start": node.start,
-        "end": node.cell.state,
+        "end": node.end,
         "history": node.history,
         "gained": gained(context, node),
         "finished": node.called_finish,

@@ -3,6 +3,9 @@
 Invariant: no token ids, never trainable; replies depend only on what the prompt shows, the seed of the session's first
 request (the agent's style) and the seed of the request (its slips). The same seeds give the same tree.
 
+The same name plays TextCraft by `collect.scripted_agents` and TextWorld-Sync by `collect.scripted_kitchen`; a script
+that knows only one of them is refused in the other.
+
 Use: ``scripted:oracle``, ``scripted:delegating_oracle``, ``scripted:teacher`` ... as a policy in any configuration.
 """
 
@@ -12,11 +15,13 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from collect import scripted_agents as agents
 from collect import scripted_cells as cells
 from collect import scripted_judges as judges
+from collect import scripted_kitchen as kitchens
+from collect import textworld_judges
 from collect.policy import Completion, Identity, Request
 from collect.scripted_agents import Situation, Style
 from collect.scripted_belief import Belief
@@ -35,7 +40,8 @@ class Script:
 
     slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that
     delegate ingredients. gates: weights of the rubric gates. substance: how often a rubric with a bad gate
-    still has the criterion of gained items.
+    still has the criterion of gained items. kitchen: the program in TextWorld-Sync, None = it does not cook.
+    reading: how its cooks find their commands. crafts: whether it plays TextCraft.
     """
 
     program: Program = "crafter"
@@ -45,23 +51,33 @@ class Script:
     gates: Mapping[str, float] = field(default_factory=lambda: dict(RIGHT))
     substance: float = 0.2
     honest_scores: bool = True
+    kitchen: kitchens.KitchenProgram | None = None
+    reading: kitchens.Reading = "honest"
+    crafts: bool = True
 
 
 SCRIPTS: Mapping[str, Script] = {
-    "oracle": Script(),
-    "delegating_oracle": Script(style=Style(delegates="capacity")),
+    "oracle": Script(kitchen="alone"),
+    "delegating_oracle": Script(style=Style(delegates="capacity"), kitchen="careful"),
     "careless": Script(style=Style(slip=0.3, delegates="ingredients"), gates=HEADROOM),
-    "teacher": Script(program="teacher", gates=HEADROOM),
-    "saboteur": Script(program="saboteur"),
+    "teacher": Script(program="teacher", gates=HEADROOM, kitchen="teacher"),
+    "saboteur": Script(program="saboteur", kitchen="saboteur"),
     "never_finisher": Script(style=Style(delegates="ingredients", finishes=False)),
     "single_cell": Script(program="single_cell"),
-    "random": Script(program="wanderer", gates=dict.fromkeys(judges.GATES, 1.0), honest_scores=False),
+    "random": Script(
+        program="wanderer", gates=dict.fromkeys(judges.GATES, 1.0), honest_scores=False, kitchen="wanderer"
+    ),
+    "greedy": Script(kitchen="alone", reading="greedy", crafts=False),
+    "dish_sequential": Script(kitchen="sequential", reading="greedy", crafts=False),
+    "dish_parallel": Script(kitchen="parallel", reading="greedy", crafts=False),
+    "honest": Script(kitchen="alone", crafts=False),
 }
-OPTIONS = ("slips", "delegate", "gates", "substance")
+OPTIONS = ("slips", "delegate", "gates", "substance", "reading")
+READINGS: tuple[str, ...] = get_args(kitchens.Reading)
 
 
 def open_policy(argument: str, *, options: Mapping[str, Any]) -> ScriptedPolicy:
-    """The scripted policy of a name; `options` may set slips, delegate, gates and substance."""
+    """The scripted policy of a name; `options` may set slips, delegate, gates, substance and reading."""
     if argument not in SCRIPTS:
         msg = f"no scripted policy {argument!r}; allowed: {', '.join(SCRIPTS)}"
         raise UsageError(msg, hint="name one as scripted:NAME")
@@ -89,6 +105,7 @@ class ScriptedPolicy:
         self.identity = Identity(name=f"scripted:{name}", engine="scripted", version=0)
         self._script = script
         self._minds: dict[str, _Mind] = {}
+        self._cooks: dict[str, kitchens.Cook] = {}
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request at once."""
@@ -107,13 +124,17 @@ class ScriptedPolicy:
     def release(self, session: str) -> None:
         """Forget a session."""
         self._minds.pop(session, None)
+        self._cooks.pop(session, None)
 
     async def close(self) -> None:
         """Forget all."""
         self._minds.clear()
+        self._cooks.clear()
 
     def _act(self, request: Request, rng: random.Random) -> agents.Call | str:
         facts = request.facts
+        if self._cooking(facts):
+            return self._cook(request, rng)
         mind = self._minds.get(request.session)
         if mind is None:
             mind = self._minds[request.session] = self._mind(request)
@@ -127,6 +148,27 @@ class ScriptedPolicy:
         call = self._call(mind, situation, rng)
         mind.calls.append({} if isinstance(call, str) else call)
         return call
+
+    def _cooking(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the world is one of text commands; UsageError where the script knows nothing of it."""
+        world = facts["world"]
+        cooking = world.goal_kind == "text"
+        if self._script.kitchen is None if cooking else not self._script.crafts:
+            known = [name for name, script in SCRIPTS.items() if (script.kitchen if cooking else script.crafts)]
+            msg = f"{self.identity.name} does not play {world.name}; allowed: {', '.join(known)}"
+            raise UsageError(msg, hint="name one as scripted:NAME")
+        return cooking
+
+    def _cook(self, request: Request, rng: random.Random) -> agents.Call | str:
+        script, cook = self._script, self._cooks.get(request.session)
+        assert script.kitchen is not None
+        if cook is None:
+            cook = kitchens.Cook(reading=script.reading)
+            if script.kitchen == "teacher":
+                style = random.Random(derive_seed("style", request.sampling.seed))
+                cook = kitchens.teacher_cook(style, script.reading, slips=script.slips, delegate=script.delegate)
+            self._cooks[request.session] = cook
+        return kitchens.act(script.kitchen, cook, request.facts, rng)
 
     def _call(self, mind: _Mind, situation: Situation, rng: random.Random) -> agents.Call | str:
         if self._script.program == "saboteur":
@@ -147,14 +189,16 @@ class ScriptedPolicy:
     def _rubric(self, request: Request, rng: random.Random) -> dict[str, Any]:
         script = self._script
         targets = request.facts["agent"].targets
-        return judges.write_rubric(targets, rng, gates=script.gates, substance=script.substance)
+        write = textworld_judges.write_rubric if self._cooking(request.facts) else judges.write_rubric
+        return write(targets, rng, gates=script.gates, substance=script.substance)
 
     def _score(self, request: Request, rng: random.Random) -> dict[str, Any]:
         facts = request.facts
         if not self._script.honest_scores:
             return judges.random_score(facts["rubric"], rng)
         evidence = judges.Evidence(facts["agent"].targets, facts["gained"], facts["history"], facts["finished"])
-        return judges.write_score(facts["rubric"], evidence)
+        score = textworld_judges.write_score if self._cooking(facts) else judges.write_score
+        return score(facts["rubric"], evidence)
 
 
 def _configured(script: Script, options: Mapping[str, Any]) -> Script:
@@ -172,6 +216,9 @@ def _configured(script: Script, options: Mapping[str, Any]) -> Script:
         if not _is_number(values[name]) or not 0 <= values[name] <= 1:
             msg = f"policy option {name} must be a share from 0 to 1, got {values[name]!r}"
             raise UsageError(msg)
+    if values["reading"] not in READINGS:
+        msg = f"policy option reading must be one of {', '.join(READINGS)}, got {values['reading']!r}"
+        raise UsageError(msg)
     return Script(**values)
 
 

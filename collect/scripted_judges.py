@@ -97,7 +97,7 @@ def write_score(rubric: Rubric, evidence: Evidence) -> dict[str, Any]:
     passed = gate_holds(rubric.success_gate, evidence) and not condition_holds(rubric.failure_conditions, evidence)
     total = sum(item.weight * score for item, score in zip(rubric.items, scores, strict=True))
     final = max(0.01, round(total, 2)) if passed else 0
-    return {"success": passed, "criterion_scores": [_short(s) for s in scores], "final_score": _short(min(1.0, final))}
+    return {"success": passed, "criterion_scores": [short(s) for s in scores], "final_score": short(min(1.0, final))}
 
 
 def gate_holds(text: str, evidence: Evidence) -> bool:
@@ -191,9 +191,9 @@ def random_score(rubric: Rubric, rng: random.Random) -> dict[str, Any]:
     """A valid score that means nothing."""
     scores = [rng.choice((0.0, 0.5, 1.0)) for _ in rubric.items]
     final = rng.choice((0.0, 0.25, 0.5, 0.75, 1.0))
-    return {"success": final > 0, "criterion_scores": [_short(s) for s in scores], "final_score": _short(final)}
+    return {"success": final > 0, "criterion_scores": [short(s) for s in scores], "final_score": short(final)}
 
 
-def _short(value: float) -> float | int:
+def short(value: float) -> float | int:
     """Whole numbers without a decimal point, as a writer of JSON would."""
     return int(value) if value == int(value) else round(value, 2)

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
+from collect.dialect import dialect_for
 from collect.policy import Completion, Identity
 from collect.services import Services, TreePlan
 from collect.settings import TreeSettings
@@ -163,6 +164,7 @@ def play(
     plan_changes=None,
     scorer_sampling=None,
     act_sampling=None,
+    style="terse",
     **settings,
 ):
     policies = {
@@ -174,7 +176,14 @@ def play(
         settings["scorer"] = scorer_sampling
     if act_sampling is not None:
         settings["act"] = act_sampling
-    services = Services(world=world or Pot(), policies=policies, settings=TreeSettings(**settings))
+    world = world or Pot()
+    services = Services(
+        world=world,
+        policies=policies,
+        settings=TreeSettings(**settings),
+        style=style,
+        dialect=dialect_for(world, "auto"),
+    )
     result = asyncio.run(run_tree(plan(purpose, **(plan_changes or {})), services))
     check_rows(result)
     return SimpleNamespace(**result.rows, root=result.root, transcripts=result.transcripts, policies=policies)
