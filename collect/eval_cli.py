@@ -97,8 +97,10 @@ def evaluate(
         else:
             bodies = _evaluate(store, found, part, interruption)
         overlap = _overlap(found[0], asked.protocol, train)
+    from collect.overlap import overlap_words
+
     for body in bodies:
-        _print({**body, "overlap": overlap}, as_json=as_json)
+        _print({**body, "overlap": overlap if as_json else overlap_words(overlap)}, as_json=as_json)
 
 
 @app.command()

@@ -112,6 +112,8 @@ def _words(group: Mapping[str, Any]) -> Iterator[str]:
         yield "Tasks: the published ones, inventories included."
     elif group["source"] == "same goals":
         yield "Tasks: the published goals with inventories of our own, so single tasks cannot be compared."
+    elif group["published_tasks"]:
+        yield "Tasks: our own in the published numbers per band, so figures are only roughly comparable."
     if group["published_tasks"] not in (None, group["tasks"]):
         few = f"Only {group['tasks']} of the {group['published_tasks']} tasks were played"
         yield f"{few}: not comparable with the published figures."

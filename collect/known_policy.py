@@ -1,10 +1,10 @@
 """A policy with a known success rate, to check an evaluation from end to end: it fails every n-th task, by number.
 
-Invariant: on tasks that the scripted oracle solves, success is exactly the share of tasks whose number is not divisible
-by n, whatever the seed, sample or shard. The number of a task is the last number of its published id, else its own id
+Invariant: on tasks that the delegating oracle solves, success is exactly the share of tasks whose number n does not
+divide, whatever the seed, sample or shard. The number of a task is the last number of its published id, else its own id
 read as hexadecimal.
 
-Use: ``sera eval run --protocol textcraft-632 --policy known:3 --store runs/check --set steps=200``
+Use: ``sera eval run --protocol textcraft-632 --policy known:3 --set 'tasks.difficulties=[easy]' --store runs/check``
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from collect.scripted import open_policy as open_scripted
 from collect.world import Task
 from sera_data.errors import UsageError
 
-ORACLE = "oracle"
-GIVES_UP = '{"tool":"finish","message":"failed"}'
+ORACLE = "delegating_oracle"
 
 
 class KnownPolicy:
-    """The scripted oracle, except for roots of tasks whose number `every` divides: there it gives up at once."""
+    """The delegating oracle, except for roots of tasks whose number `every` divides: there it gives up at once."""
 
     renderer = None
     trainable = False
@@ -37,7 +36,8 @@ class KnownPolicy:
         """Give up, or answer as the oracle does."""
         task = request.facts.get("task")
         if request.role == "act" and task is not None and task_number(task) % self.every == 0:
-            return Completion(GIVES_UP, None, None, "stop", "none", policy_version=0)
+            text = request.facts["dialect"].write("finish", {"message": "failed"})
+            return Completion(text, None, None, "stop", "none", policy_version=0)
         return await self._oracle.complete(request)
 
     def release(self, session: str) -> None:

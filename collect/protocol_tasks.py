@@ -1,7 +1,7 @@
 """The tasks of a protocol: from a file or built, filtered and put in the published order.
 
-Invariant: what a protocol plays is checked against the published set it names: a file with other goals is refused, one
-with the same goals but other inventories is played and said to be so. A task keeps its id whatever selects it.
+Invariant: what a protocol plays is checked against the published set it names: other numbers of tasks per band are
+refused; the same goals with other inventories, and other goals in the same numbers, are played and said to be so.
 
 Run: ``sera eval run --protocol textcraft-632 --tasks textcraft_synth_val.jsonl --policy pocket --store S --dry-run``.
 """
@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from collect.config import WorldConfig
 from collect.dealing import task_set_hash
-from collect.protocol import Protocol, TaskSet
+from collect.protocol import Protocol
 from collect.sharding import band_counts
 from collect.task_file import import_published, read_tasks
 from collect.tasks import require_playable, select_tasks
@@ -134,17 +134,15 @@ def _given(protocol: Protocol, path: Path | None) -> list[Task]:
 
 
 def _in_order(tasks: Sequence[Task]) -> list[Task]:
-    """By the index in the published ids where all have one, else as given."""
-    if any(task.upstream_id is None for task in tasks):
+    """By the index in published ids like `set.val.12` where all have one, else as given."""
+    found = [re.fullmatch(r"[^.]+\.[^.]+\.(\d+)", task.upstream_id or "") for task in tasks]
+    if not all(found):
         return list(tasks)
-    return sorted(tasks, key=lambda task: _natural(task.upstream_id or ""))
-
-
-def _natural(text: str) -> list[tuple[int, int | str]]:
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.findall(r"\d+|\D+", text)]
+    return sorted(tasks, key=lambda task: int((task.upstream_id or "").rpartition(".")[2]))
 
 
 def _source(protocol: Protocol, tasks: Sequence[Task], path: Path | None) -> Source:
+    """How the tasks stand to the published ones; other numbers per band than published are refused."""
     published = protocol.tasks.published
     if published is None:
         return "own"
@@ -152,14 +150,11 @@ def _source(protocol: Protocol, tasks: Sequence[Task], path: Path | None) -> Sou
         return "published"
     if published.goal_set is not None and goal_hash(tasks) == published.goal_set:
         return "same goals"
-    _refuse(protocol, tasks, path, published)
-    raise AssertionError  # pragma: no cover - _refuse always raises
-
-
-def _refuse(protocol: Protocol, tasks: Sequence[Task], path: Path | None, published: TaskSet) -> None:
+    counts = dict(band_counts([task.difficulty for task in tasks]))
+    if counts == published.bands:
+        return "own"
+    have, want = (", ".join(f"{band} {n}" for band, n in each.items()) for each in (counts, published.bands))
     where = str(path) if path else f"protocol {protocol.name}"
-    have = ", ".join(f"{band} {n}" for band, n in band_counts([task.difficulty for task in tasks]).items())
-    want = ", ".join(f"{band} {n}" for band, n in published.bands.items())
     ours = f"{published.n_tasks} of protocol {protocol.name} ({want})"
     msg = f"{where}: these {len(tasks)} tasks ({have}) are not the {ours}"
     raise UsageError(msg, hint="give the published file, or evaluate these tasks without --protocol")
