@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 from collect.policy_directory import MASK, write_policy_json
 from collect.renderer import ChatRenderer
 from collect.transformers_policy import open_policy
-from learn.pocket_data import SPOKEN, Chat, Recipe, Sequences, Spoken, teacher_chats, tokenised
-from learn.pocket_ground import Ground
+from learn.pocket_data import SPOKEN, Chat, Sequences, Spoken, teacher_chats, tokenised
+from learn.pocket_ground import Ground, Recipe
 from learn.pocket_practice import practise
 from learn.pocket_tokenizer import END, NUMBERS, build_tokenizer, save_tokenizer
 from learn.pocket_training import Course, Progress, Shape, new_model, train
@@ -58,7 +58,7 @@ def build(
     """
     import torch
 
-    recipe = recipe or Recipe()
+    recipe = recipe or ground.recipe
     shape, course = shape or Shape(context=ground.context), course or Course(batch_tokens=ground.batch_tokens)
     work.mkdir(parents=True, exist_ok=True)
     data = make_data(ground, work, recipe=recipe, told=watch.block)
@@ -107,7 +107,8 @@ def make_practice(ground: Ground, model: Any, work: Path, *, allowed: Sequence[i
     """Lessons on the policy's own episodes."""
     path = work / "practice.npz"
     if not path.is_file():
-        policy = open_policy(str(write_policy(model, work, allowed=allowed, out=work / "half")), options={"slots": 128})
+        half = write_policy(model, work, allowed=allowed, out=work / "half")
+        policy = open_policy(str(half), options={"slots": 128})
         lessons = practise(ground, policy, trees=recipe.practice, seed=PRACTICE_SEED)
         _tokenised(lessons, work, spoken="last").save(path)
     return Sequences.load(path)

@@ -16,7 +16,7 @@ from sera_data.errors import GateFailed, UsageError
 
 if TYPE_CHECKING:
     from learn.pocket_check import Report
-    from learn.pocket_ground import Ground
+    from learn.pocket_ground import Ground, Recipe
     from learn.pocket_training import Progress
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
@@ -31,16 +31,13 @@ def pocket() -> None:
     """
 
 
-WARM_BLOCKS, LATE_BLOCKS = 18, 6  # of 1,000 trees and about 300,000 tokens each
-
-
 @app.command()
 def build(
     out: Annotated[Path, typer.Option(help="Policy directory to write.")],
     world: World = "textcraft",
     minutes: Annotated[float | None, typer.Option(min=0.01, help="End training after this time.")] = None,
-    warm: Annotated[int, typer.Option(min=1, help="Blocks of 1,000 scripted trees, first course.")] = WARM_BLOCKS,
-    late: Annotated[int, typer.Option(min=0, help="Blocks beside practice, second course.")] = LATE_BLOCKS,
+    warm: Annotated[int | None, typer.Option(min=1, help="Blocks of scripted trees, first course.")] = None,
+    late: Annotated[int | None, typer.Option(min=0, help="Blocks beside practice, second course.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights and order.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
     work: Annotated[Path | None, typer.Option(help="Folder for data and checkpoints [default: OUT.work].")] = None,
@@ -53,6 +50,7 @@ def build(
     """
     import json
     import os
+    from dataclasses import replace
 
     from learn.pocket_ground import ground
 
@@ -60,26 +58,18 @@ def build(
         msg = f"{out} already holds a policy"
         raise UsageError(msg, hint="name a new folder with --out")
     field = ground(world)
+    recipe = replace(field.recipe, **{k: v for k, v in {"warm": warm, "late": late}.items() if v is not None})
     folder = work or out.with_name(out.name + ".work")
-    plan = {
-        "out": str(out),
-        "world": world,
-        "work": str(folder),
-        "warm": warm,
-        "late": late,
-        "minutes": minutes,
-        "seed": seed,
-    }
+    size = {"warm": recipe.warm, "late": recipe.late, "minutes": minutes, "seed": seed}
+    plan = {"out": str(out), "world": world, "work": str(folder), **size}
     if dry_run:
-        typer.echo(
-            json.dumps(plan)
-            if as_json
-            else f"would build {out} for {world} from {warm + late},000 trees; work folder {folder}"
-        )
+        trees = recipe.trees * (recipe.warm + recipe.late)
+        told = f"would build {out} for {world} from {trees:,} scripted trees; work folder {folder}"
+        typer.echo(json.dumps(plan) if as_json else told)
         return
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads that spin would take the other core
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    final = _build(field, out, folder, plan, threads)
+    final = _build(field, recipe, out, folder, plan, threads)
     done = {**plan, "loss": round(final.loss, 4), "tokens": final.tokens}
     typer.echo(
         json.dumps(done) if as_json else f"wrote {out}; check it with: sera pocket check --world {world} --policy {out}"
@@ -120,7 +110,7 @@ def check(
     if not report.holds:
         missed = [figure.requirement.name for figure in report.figures if not figure.holds]
         msg = f"{directory} misses {len(missed)} of {len(report.figures)} figures: {', '.join(missed)}"
-        raise GateFailed(msg, hint=f"train it longer: sera pocket build --world {world} --out DIR --warm 36")
+        raise GateFailed(msg, hint=f"train it longer: sera pocket build --world {world} --out DIR --warm N")
 
 
 def as_rows(report: Report) -> dict[str, Any]:
@@ -153,10 +143,9 @@ def _bars() -> Any:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _build(field: Ground, out: Path, folder: Path, plan: dict[str, Any], threads: int) -> Progress:
+def _build(field: Ground, recipe: Recipe, out: Path, folder: Path, plan: dict[str, Any], threads: int) -> Progress:
     from learn.pocket_build import Watcher
     from learn.pocket_build import build as make
-    from learn.pocket_data import Recipe
     from learn.pocket_training import Course
 
     last: list[Progress] = []
@@ -174,7 +163,7 @@ def _build(field: Ground, out: Path, folder: Path, plan: dict[str, Any], threads
             out,
             folder,
             watch=Watcher(lambda index: shown.update(data, completed=index + 1), on_training),
-            recipe=Recipe(warm=plan["warm"], late=plan["late"]),
+            recipe=recipe,
             course=Course(minutes=plan["minutes"], seed=plan["seed"], batch_tokens=field.batch_tokens),
             threads=threads,
         )

@@ -9,10 +9,10 @@ Run: ``sera pocket build --out DIR``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from collect.policy import Message, Policy, Renderer
 from collect.services import TreePlan
 from collect.transcript import Transcript
 from collect.tree import run_tree
-from learn.pocket_ground import Ground
+from learn.pocket_ground import Ground, Recipe
 from schemas.words import Role
 
 Spoken = Literal["all", "last"]
@@ -39,22 +39,6 @@ class Chat(Protocol):
     @property
     def messages(self) -> Sequence[Message]:
         """System, user, assistant, user, ..."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What is generated.
-
-    trees: scripted trees per block. warm, late: blocks for the first and the second course. rubric_share: trees with
-    rubrics. practice: trees that the half-trained policy plays, to learn scoring from. teacher: its options.
-    """
-
-    trees: int = 1000
-    warm: int = 18
-    late: int = 6
-    rubric_share: float = 0.4
-    practice: int = 600
-    teacher: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +72,7 @@ class Sequences:
 
 def teacher_chats(ground: Ground, block: int, recipe: Recipe) -> list[Transcript]:
     """All chats of one block of teacher trees."""
-    teacher = open_policy(ground.teacher, options=dict(recipe.teacher))
+    teacher = open_policy(ground.teacher, options={**ground.options, **recipe.teacher})
     policies: dict[Role, Policy] = {"act": teacher, "writer": teacher, "scorer": teacher}
     plain, scored = (ground.services(policies, rubrics=rubrics) for rubrics in (False, True))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from collect.world import Task, World
 from schemas.words import Role
 from sera_data.errors import UsageError
 
-GROUNDS = ("textcraft",)
+GROUNDS = ("textcraft", "textworld")
 
 
 class Settings(Protocol):
@@ -34,13 +34,31 @@ class Settings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is generated.
+
+    trees: scripted trees per block. warm, late: blocks for the first and the second course. rubric_share: trees with
+    rubrics. practice: trees that the half-trained policy plays, to learn scoring from. teacher: options of the
+    teacher, over those of the ground.
+    """
+
+    trees: int = 1000
+    warm: int = 18
+    late: int = 6
+    rubric_share: float = 0.4
+    practice: int = 600
+    teacher: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Ground:
     """One world for a pocket policy.
 
     train_tasks: (block, count) -> tasks. held_out_tasks: (seed, count) -> tasks. teacher: scripted policy that shows
-    all roles. coach: its options when it corrects the half-trained policy. trouble: how an answer starts after which
-    it always does. words: texts that are one token. piece: what stands between phrases. context: longest sequence.
-    batch_tokens: size of a training batch. shipped: the directory of the policy that ships.
+    all roles, with its options. coach: its options when it corrects the half-trained policy. trouble: how an answer
+    starts after which it always does. recipe: how much is generated. words: texts that are one token. piece: what
+    stands between phrases. context: longest sequence. batch_tokens: size of a training batch. shipped: the directory
+    of the policy that ships.
     """
 
     name: str
@@ -49,8 +67,10 @@ class Ground:
     held_out_tasks: Callable[[int, int], list[Task]]
     settings: Settings
     teacher: str
+    options: Mapping[str, Any]
     coach: Mapping[str, Any]
     trouble: tuple[str, ...]
+    recipe: Recipe
     words: Sequence[str]
     piece: re.Pattern[str]
     context: int

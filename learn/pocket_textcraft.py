@@ -15,7 +15,7 @@ from collect.textcraft import TextCraft
 from collect.textcraft_tasks import build_tasks
 from collect.transformers_policy import POCKETS
 from collect.world import Task
-from learn.pocket_ground import Ground
+from learn.pocket_ground import Ground, Recipe
 from learn.pocket_tokenizer import DIGITS, NUMBERS, WEIGHTS
 
 TRAIN_WORLDS = "1000-1499"
@@ -65,8 +65,10 @@ GROUND = Ground(
     held_out_tasks=held_out_tasks,
     settings=settings,
     teacher="scripted:teacher",
+    options={},
     coach={"slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
     trouble=("Error", "Refused"),
+    recipe=Recipe(),
     words=(*items(), *NUMBERS, *WEIGHTS, "},{", "> "),
     piece=PIECE,
     context=1024,

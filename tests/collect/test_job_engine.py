@@ -9,7 +9,7 @@ from collect.interruption import Interruption
 from collect.policies import open_policies
 from collect.policy_directory import write_policy_json
 from learn.pocket_build import Watcher, build
-from learn.pocket_data import Recipe
+from learn.pocket_ground import Recipe
 from learn.pocket_textcraft import GROUND
 from learn.pocket_training import Shape
 from sera_data.errors import Preempted

@@ -15,7 +15,8 @@ from collect.transformers_policy import POCKET, open_pocket, open_policy
 from learn import pocket_cli
 from learn.pocket_build import Watcher, allowed_ids, build
 from learn.pocket_check import REQUIREMENTS, Figure, branch_figures, check
-from learn.pocket_data import SILENT, SPOKEN, Recipe, Sequences, teacher_chats, tokenised
+from learn.pocket_data import SILENT, SPOKEN, Sequences, teacher_chats, tokenised
+from learn.pocket_ground import Recipe
 from learn.pocket_practice import practise
 from learn.pocket_textcraft import GROUND, HELD_OUT_WORLDS, TRAIN_WORLDS
 from learn.pocket_tokenizer import CONTROL, build_tokenizer, save_tokenizer
@@ -182,7 +183,7 @@ def test_check_exits_3_and_names_what_was_missed(built):
 
 def test_build_plans_and_refuses_an_existing_policy(built, tmp_path):
     result = CliRunner().invoke(pocket_cli.app, ["build", "--out", str(tmp_path / "new"), "--dry-run", "--json"])
-    assert json.loads(result.stdout)["warm"] == pocket_cli.WARM_BLOCKS
+    assert json.loads(result.stdout)["warm"] == GROUND.recipe.warm
     assert not list(tmp_path.iterdir())
     result = CliRunner().invoke(pocket_cli.app, ["build", "--out", str(built)])
     assert isinstance(result.exception, UsageError)
