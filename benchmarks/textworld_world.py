@@ -108,7 +108,7 @@ def java_line(ours):
         rate = JAVA_STEPS / (time.perf_counter() - started)
     finally:
         environment.close()
-    return f"java     {rate:>10,.0f} steps/s of textworld-express by its Python package; ours: {ours / rate:,.0f} times that"
+    return f"java     {rate:>10,.0f} steps/s of textworld-express in Python; ours: {ours / rate:,.0f} times that"
 
 
 if __name__ == "__main__":

@@ -135,10 +135,12 @@ class TextWorld:
     def difference(
         self, start: WorldState, end: WorldState, *, changes: Sequence[Mapping[str, Any]] | None = None
     ) -> Mapping[str, Any]:
-        """Net change in the form of deltas, without rooms; with `changes`, of these only."""
-        if changes is not None:
-            return goals.merged(changes)
-        return _difference(start, end)
+        """Net change in the form of deltas, without rooms; with `changes`, of these only.
+
+        Whether a food is as its recipe wants it is left out: that is the program's judgement, not a scorer's evidence.
+        """
+        net = _difference(start, end) if changes is None else goals.merged(changes)
+        return {key: value for key, value in net.items() if key != "ready"}
 
     def dump(self, state: WorldState) -> str:
         """Canonical JSON below 1 kB."""

@@ -14,6 +14,7 @@ from random import Random
 
 from collect.textworld import COMMAND, TextWorld
 from collect.textworld_kitchen import Command, Verb
+from collect.textworld_spec import SOURCES
 from collect.textworld_state import COUNTER, WorldState, slot_of
 from collect.world import Action, Agent, Task
 
@@ -27,6 +28,8 @@ ROOT = Agent("root", 0, None)
 def greedy(world: TextWorld, state: WorldState, agent: Agent, *, dishes: Sequence[int] | None = None) -> str | None:
     """Any productive command in the order eat, prepare, cook, cut, put, take; else it opens the door or changes rooms.
 
+    It goes to and fro between kitchen and pantry, as all published tasks need no other room; where a food lies
+    elsewhere and none is left in these two, it is told where.
     With `dishes`, only what belongs to these; None when they are eaten.
     """
     wanted = state.kitchen.all_dishes if dishes is None else sum(1 << dish for dish in dishes)
@@ -46,6 +49,9 @@ def greedy(world: TextWorld, state: WorldState, agent: Agent, *, dishes: Sequenc
     full = kitchen.capacity > 0 and len(state.held) >= kitchen.capacity
     if full and (any(foods >> i & 1 for i in state.held) or _lies_here(state, foods, room)):
         return "look around"  # blocked by a cool-down or by another's hands, and at the right place
+    elsewhere = [source for source in range(2, len(SOURCES)) if _lies_here(state, foods, source)]
+    if elsewhere and not _lies_here(state, foods, 0) and not _lies_here(state, foods, 1):
+        return f"go to {SOURCES[elsewhere[0]]}"
     return "go to pantry" if room == 0 else "go to kitchen"
 
 
