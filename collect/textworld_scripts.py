@@ -90,14 +90,20 @@ def one_by_one(world: TextWorld, task: Task, scripts: Sequence[Script], *, steps
 
 
 def in_turn(world: TextWorld, task: Task, scripts: Sequence[Script], *, steps: int = CHILD_STEPS) -> WorldState:
-    """One child per script, all at once, one command each in turn."""
+    """One child per script, all at once, one command each in turn; a child leaves when its script is done."""
     state = world.enter(world.reset(task), ROOT, None)
     children = [Agent(f"root/t0d{index}b0", 1, None) for index in range(len(scripts))]
     for child in children:
         state = world.enter(state, child, ROOT)
+    playing = list(zip(children, scripts, strict=True))
     for _ in range(steps):
-        for child, script in zip(children, scripts, strict=True):
-            state = _played(world, state, child, script, steps=1)
+        for child, script in tuple(playing):
+            text = None if world.over(state) else script(state, child)
+            if text is None:
+                playing.remove((child, script))
+                state = world.leave(state, child)
+            else:
+                state, _ = world.apply(state, child, Action(COMMAND, {"text": text}))
     return state
 
 

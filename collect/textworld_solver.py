@@ -35,17 +35,21 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Notes:
-    """Memory of one solver: its dishes, their recipes, where it saw things last, rooms it has been in."""
+    """Memory of one solver: its dishes, their recipes, where it saw things last, rooms it has been in.
+
+    lends: others work beside it, so it takes the knife for each cut only and puts it down at once.
+    """
 
     dishes: tuple[str, ...]
     recipes: dict[str, dict[str, Wanted]] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     visited: set[int] = field(default_factory=set)
+    lends: bool = False
 
     @classmethod
-    def of(cls, goal: str) -> Notes:
+    def of(cls, goal: str, *, lends: bool = False) -> Notes:
         """Notes of an agent that has read its goal: the dishes it names and the preparations it gives."""
-        notes = cls(tuple(dict.fromkeys(DISH.findall(goal))))
+        notes = cls(tuple(dict.fromkeys(DISH.findall(goal))), lends=lends)
         notes.hear(goal)
         return notes
 
@@ -96,7 +100,7 @@ def solve(state: WorldState, agent: Agent, notes: Notes) -> str | None:
     todo = {name: how for name, how in wanted.items() if name not in sight.counter}
     return (
         _serve(sight, notes, open_dishes)
-        or _take_knife(sight, todo)
+        or _handle_knife(sight, notes, todo)
         or _work_here(sight, todo)
         or _pick_up(sight, todo)
         or _carry_on(sight, notes, todo)
@@ -155,8 +159,12 @@ def _serve(sight: _Sight, notes: Notes, dishes: list[str]) -> str | None:
     return None
 
 
-def _take_knife(sight: _Sight, todo: Mapping[str, Wanted]) -> str | None:
-    needed = any(sight.lacks(name, how).cut for name, how in todo.items())
+def _handle_knife(sight: _Sight, notes: Notes, todo: Mapping[str, Wanted]) -> str | None:
+    """Take the knife that lies here when it is needed, or needed right now by one who lends it; put it down after."""
+    names = [name for name in todo if name in sight.mine] if notes.lends else list(todo)
+    needed = any(sight.lacks(name, todo[name]).cut for name in names)
+    if notes.lends and sight.knife and not needed:
+        return "drop knife"
     return "take knife" if needed and sight.state.places[-1] == sight.room else None
 
 
@@ -193,7 +201,8 @@ def _carry_on(sight: _Sight, notes: Notes, todo: Mapping[str, Wanted]) -> str | 
     if not needs:
         return None
     if any(lacks.cut for lacks in needs) and not sight.knife:
-        return _way(sight, notes.seen["knife"]) if "knife" in notes.seen else "wait"
+        place = notes.seen.get("knife", KITCHEN)
+        return "wait" if place == sight.room else _way(sight, place)  # another has it; it comes back to the kitchen
     places = [DEVICES[lacks.cooking] for lacks in needs if lacks.cooking]
     if any(place != KITCHEN for place in places) and not _more_to_fetch(sight, notes, todo):
         return _way(sight, GARDEN)
