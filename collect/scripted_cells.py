@@ -1,7 +1,7 @@
 """The scripted agents of the dialect `code`: whole pieces of work as cells, for TextCraft.
 
 Invariant: a cell depends only on what the agent's prompt showed and on what its earlier cells printed. The delegating
-agent works as the dialect is meant: it looks the recipes up, hands its largest parts to helpers and makes the rest.
+agent works as the dialect is meant: it looks the recipes up, hands its largest part to a helper and makes the rest.
 The single cell is the other extreme, one program that never delegates and does not know its task beforehand.
 """
 
@@ -17,7 +17,6 @@ from collect.records import Step
 from collect.scripted_agents import Situation
 from collect.world import Action, Event
 
-HELPERS = (2, 1)  # parts that an agent hands over: the root, all others
 LARGE = 60  # crafts from which on a part is handed over
 LOOK = """\
 targets, start, book, levels = {targets!r}, view_inventory(), {{}}, {{}}
@@ -48,7 +47,7 @@ made = {{item: count for _, (item, count) in plan(wanted, start)}}
 def work(item):
     return len(plan({{item: made[item] + start.get(item, 0)}}, start))
 parts = sorted({{name for item in targets for name in book[item][0] if name in made}})
-print({{name: [made[name], work(name), level(name)] for name in parts}})"""
+print({{name: [made[name], work(name)] for name in parts}})"""
 MAKE = """\
 for needs, target in plan(wanted, view_inventory()):
     print(craft(needs, target))
@@ -58,26 +57,20 @@ print(left)
 if not left:
     finish("done")"""
 SINGLE = """\
-book, have = {{}}, view_inventory()
-def make(item, want):
-    if item not in book:
-        book[item] = get_info([item])[0]
-    needs, makes = book[item].get("needs"), book[item].get("makes")
-    while needs and have.get(item, 0) < want:
-        runs = -(-(want - have.get(item, 0)) // makes)
-        for name in needs:
-            make(name, runs * needs[name])
-        if all(have.get(name, 0) >= runs * needs[name] for name in needs):
-            craft({{name: runs * needs[name] for name in needs}}, (item, runs * makes))
-            have.update({{name: have[name] - runs * needs[name] for name in needs}})
-            have[item] = have.get(item, 0) + runs * makes
-for item, count in {targets!r}.items():
-    make(item, have.get(item, 0) + count)
+need, crafts = {targets!r}, []
+while need:
+    now, need = need, {{}}
+    for info in get_info(list(now)):
+        if "needs" in info:
+            runs = -(-now[info["item"]] // info["makes"])
+            crafts.append(({{n: runs * info["needs"][n] for n in info["needs"]}}, (info["item"], runs * info["makes"])))
+            for n in info["needs"]: need[n] = need.get(n, 0) + runs * info["needs"][n]
+for needs, target in reversed(crafts): craft(needs, target)
 finish("done")"""
 
 
 def single_cell(targets: Mapping[str, int]) -> str:
-    """The whole task in one cell: a recursive program over get_info and craft."""
+    """The whole task in one cell of ten lines: what is needed, level by level, then every craft from the bottom up."""
     return write_cell("One program makes everything.", SINGLE.format(targets=dict(targets)))
 
 
@@ -89,7 +82,7 @@ def delegating_cell(targets: Mapping[str, int], situation: Situation, history: S
         return write_cell("I read the recipes and count the work.", LOOK.format(targets=dict(targets)))
     parts = _parts(history)
     if len(history) == 1 and _large(parts) and situation.depth < situation.max_depth:
-        return write_cell("I hand the large parts over, deepest first.", _hand_over(parts, situation))
+        return write_cell("I hand the largest part over.", _hand_over(parts))
     return write_cell("I make what is left.", MAKE)
 
 
@@ -106,7 +99,7 @@ def _looked(history: Sequence[Step]) -> bool:
 
 
 def _parts(history: Sequence[Step]) -> dict[str, list[int]]:
-    """Parts that the first cell printed: count, crafts, level by item."""
+    """Parts that the first cell printed: count and crafts by item."""
     event = history[0][1]
     try:
         parts = ast.literal_eval(event.result.strip().splitlines()[-1]) if event else {}
@@ -119,12 +112,10 @@ def _large(parts: Mapping[str, Sequence[int]]) -> list[str]:
     return [item for item in parts if parts[item][1] >= LARGE]
 
 
-def _hand_over(parts: Mapping[str, Sequence[int]], situation: Situation) -> str:
-    """Launches of the largest parts, deepest first, because their making may use up shallower ones."""
-    helpers = HELPERS[min(situation.depth, 1)]
-    largest = sorted(_large(parts), key=lambda item: (-parts[item][1], item))[:helpers]
-    deepest = sorted(largest, key=lambda item: (-parts[item][2], item))
-    return "\n".join(f"print(await delegate({{{item!r}: {parts[item][0]}}}))" for item in deepest)
+def _hand_over(parts: Mapping[str, Sequence[int]]) -> str:
+    """Launch of the largest part: making it uses up most, so it comes before all that the agent makes itself."""
+    item = min(_large(parts), key=lambda name: (-parts[name][1], name))
+    return f"print(await delegate({{{item!r}: {parts[item][0]}}}))"
 
 
 def _call(action: Action | None, call: Mapping[str, Any]) -> Action | None:
