@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 from transformers.cache_utils import Cache
 
+from collect.model_files import require_weights
 from collect.slots import Row
 from sera_data.errors import UsageError
 
@@ -92,9 +93,11 @@ class CausalDecoder:
         if not isinstance(kind, torch.dtype):
             msg = f"dtype must be float32, bfloat16 or float16, got {dtype!r}"
             raise UsageError(msg)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            directory, dtype=kind, attn_implementation="sdpa", local_files_only=True
+        model: Any
+        model, report = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=kind, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
         )
+        require_weights(directory, report, tied=model.config.tie_word_embeddings)
         return cls(model.to(device), slots=slots, max_context=max_context)
 
     @torch.inference_mode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,6 +19,8 @@ from sera_data.errors import Preempted, SeraError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 HINT = "the same command continues where it stopped"
+SAME_STOP_S = 1.0
+"""A signal this soon after the first is the same stop: a terminal sends one, and the parent process another."""
 
 
 class Interrupted(SeraError):
@@ -38,6 +41,7 @@ class Interruption:
 
     def __init__(self) -> None:
         self.error: SeraError | None = None
+        self._since = 0.0
         self._deliver: Callable[[], object] | None = None
 
     @contextmanager
@@ -72,7 +76,10 @@ class Interruption:
             self._deliver = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.error = self.error or stop_error(number)
+        if self.error is None:
+            self.error, self._since = stop_error(number), time.monotonic()
+        elif time.monotonic() - self._since < SAME_STOP_S:
+            return  # it must not break the clean end that the first one began
         if self._deliver is None:
             raise self.error
         self._deliver()

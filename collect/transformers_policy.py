@@ -20,11 +20,12 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from collect.model_files import loading_faults, read_mask
 from collect.policy import Completion, Identity, Policy, Renderer, Request
 from collect.policy_directory import MASK, TEMPLATE, TOKENIZER, is_policy_directory, read_policy_directory
 from collect.qwen3 import Qwen3Decoder, supported
 from collect.renderer import ChatRenderer
-from collect.slots import Decoder, SlotEngine
+from collect.slots import Decoder, Row, SlotEngine
 from sera_data.canonical import sha256_file, sha256_json
 from sera_data.config import Config
 from sera_data.errors import UsageError
@@ -88,8 +89,10 @@ def open_policy(argument: str, *, options: Mapping[str, Any]) -> Policy:
         msg = f"no config.json in {argument or 'an empty path'}"
         raise UsageError(msg, hint="transformers:DIR names a folder that save_pretrained or `sera learn` wrote")
     settings = read_options(options)
-    renderer = ChatRenderer.load(directory, variables=settings.template)
-    decoder = load_decoder(directory, settings)
+    with loading_faults(directory):
+        renderer = ChatRenderer.load(directory, variables=settings.template)
+        decoder = load_decoder(directory, settings)
+        decoder.forward([Row(0, 0, [0])])  # tensors of other shapes show here and not amid a phase
     engine = SlotEngine(
         decoder, slots=settings.slots, stop_ids=renderer.stop_ids, allowed=read_mask(directory, decoder.vocab_size)
     )
@@ -129,18 +132,6 @@ def load_decoder(directory: Path, settings: EngineOptions) -> Decoder:
     return CausalDecoder.load(
         directory, slots=settings.slots, max_context=settings.context, device=settings.device, dtype=dtype
     )
-
-
-def read_mask(directory: Path, vocab_size: int) -> list[int] | None:
-    """Allowed ids of vocab_mask.json, or None when the directory has no mask."""
-    path = directory / MASK
-    if not path.is_file():
-        return None
-    allowed = json.loads(path.read_text(encoding="utf-8"))["allowed"]
-    if not allowed or not all(isinstance(i, int) and 0 <= i < vocab_size for i in allowed):
-        msg = f"{path} must list at least one id from 0 to {vocab_size - 1} under 'allowed'"
-        raise UsageError(msg, hint="export the policy again")
-    return list(allowed)
 
 
 def read_identity(directory: Path) -> Identity:

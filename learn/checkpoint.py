@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from learn.state_file import replace_file
 from sera_data.canonical import canonical_json
 from sera_data.disk import sync_directory, write_bytes
 from sera_data.errors import SeraError
@@ -196,10 +197,7 @@ def _publish(staging: Path, target: Path, state: State) -> None:
         sync_directory(directory)
     shutil.rmtree(target, ignore_errors=True)  # only an unreadable one can be there
     staging.rename(target)
-    pointer = target.parent / f".{LATEST}"
-    write_bytes(pointer, f"{target.name}\n".encode())
-    pointer.replace(target.parent / LATEST)
-    sync_directory(target.parent)
+    replace_file(target.parent / LATEST, f"{target.name}\n".encode())
 
 
 def _prune(root: Path, keep: int) -> None:

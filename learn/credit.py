@@ -21,6 +21,7 @@ import pyarrow as pa
 from learn.method import CREDITS, Method, Rule
 from learn.registered import Registered, query
 from schemas.words import Stage
+from sera_data.damage import require_sound
 from sera_data.errors import ConfigError, StoreError
 
 SCHEMA = pa.schema(
@@ -41,6 +42,8 @@ SCHEMA = pa.schema(
 
 ORDER = ("stage", "group_id", "trajectory_id", "turn_id", "token_start")
 ZERO = 1e-9
+LARGEST = 1e6
+"""Largest reward, baseline or advantage either way: the loss computes in float32, where its products stay finite."""
 
 NOTHING = {
     "execution": "no root with a verdict, or nothing that a reward could be paid to",
@@ -117,7 +120,11 @@ def _run_rule(connection: duckdb.DuckDBPyConnection, rule: Rule) -> pa.Table:
     params = rule.bind(set(statement.named_parameters))
     try:
         table = connection.sql(statement.query, params=params or None).to_arrow_table()
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:
+        if not isinstance(error, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)):
+            require_sound(connection)
         msg = f"credit {rule.path} does not run: {' '.join(str(error).split())}"
         raise ConfigError(msg) from None
     return _conform(table, rule)
@@ -128,8 +135,11 @@ def _conform(table: pa.Table, rule: Rule) -> pa.Table:
     where = f"credit {rule.path}"
     missing = [name for name in SCHEMA.names if name not in table.column_names]
     extra = [name for name in table.column_names if name not in SCHEMA.names]
-    if missing or extra:
-        fault = f"does not return column {missing[0]!r}" if missing else f"returns an unknown column {extra[0]!r}"
+    twice = [name for name in SCHEMA.names if table.column_names.count(name) > 1]
+    if missing or extra or twice:
+        fault = f"returns column {twice[0]!r} twice" if twice else ""
+        fault = f"returns an unknown column {extra[0]!r}" if extra else fault
+        fault = f"does not return column {missing[0]!r}" if missing else fault
         msg = f"{where} {fault}; a credit file returns exactly {', '.join(SCHEMA.names)}"
         raise StoreError(msg)
     columns = []
@@ -143,9 +153,9 @@ def _conform(table: pa.Table, rule: Rule) -> pa.Table:
         if column.null_count:
             msg = f"{where}: column {field.name!r} holds {column.null_count} nulls of {len(column)}; none is allowed"
             raise StoreError(msg)
-        if field.type == pa.float64() and not np.isfinite(column.to_numpy()).all():
-            msg = f"{where}: column {field.name!r} holds NaN or infinity; every number must be finite"
-            raise StoreError(msg)
+        if field.type == pa.float64() and not (np.abs(column.to_numpy()) <= LARGEST).all():
+            msg = f"{where}: column {field.name!r} holds NaN, infinity or a number beyond {LARGEST:g} either way"
+            raise StoreError(msg, hint="every number must be finite; rewards are most often between 0 and 1")
         columns.append(column)
     conformed = pa.table(columns, schema=SCHEMA)
     wrong = sorted(set(conformed["stage"].unique().to_pylist()) - set(rule.stages))
@@ -158,7 +168,7 @@ def _conform(table: pa.Table, rule: Rule) -> pa.Table:
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
     if (kind == pa.string()) == number:
-        msg = "text where a number belongs" if number is False else "a number where text belongs"
+        msg = "a number where text belongs" if number else "no number where a number belongs"
         raise pa.ArrowTypeError(msg)
     return column.cast(kind)
 

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 
 from collect.policy_directory import PolicyDirectory, read_policy_directory, write_policy_json
-from sera_data.disk import sync_directory
+from sera_data.disk import sync_directory, sync_files
 from sera_data.errors import SeraError
 
 WEIGHTS = "model.safetensors"
@@ -49,7 +49,7 @@ def export_policy(
     write_policy_json(
         staging, name=parent.name, version=version, style=parent.style, parent=parent.sha256, run_id=run_id
     )
-    sync_directory(staging)
+    sync_files(staging)
     staging.rename(target)
     sync_directory(target.parent)
     return read_policy_directory(target)

@@ -9,6 +9,7 @@ puts its --local_rank before the command's own arguments).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -20,7 +21,7 @@ import typer
 if TYPE_CHECKING:
     from learn.config import LearnConfig
     from learn.method import Method
-    from learn.record import Result
+    from learn.record import Phase, Result
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
 
@@ -98,30 +99,40 @@ def _run(
 ) -> tuple[Result, bool, float]:
     import sera_data
     from collect.interruption import Interruption
+    from learn.phase import open_phase
+    from learn.run_lock import sole_process
+
+    started = time.monotonic()
+    with Interruption().active():
+        phase = open_phase(sera_data.open(store), config=settings, method=method, policy=policy, out=out, epoch=epoch)
+        first = os.environ.get("RANK", "0") == "0"
+        with sole_process(out, work="run") if first else contextlib.nullcontext():
+            result = _train(phase, names)
+    return result, first, time.monotonic() - started
+
+
+def _train(phase: Phase, names: list[str]) -> Result:
     from learn.learn_progress import LearnProgress
-    from learn.phase import learn_phase, open_phase
+    from learn.phase import learn_phase
     from learn.ranks import join, leave
     from learn.sinks import open_sinks
 
-    started = time.monotonic()
-    phase = open_phase(sera_data.open(store), config=settings, method=method, policy=policy, out=out, epoch=epoch)
-    ranks = join(threads=settings.engine.threads)
-    sinks = open_sinks(names, directory=out, run_id=phase.run_id) if ranks.first else []
-    bar = LearnProgress(settings.updates_per_collect, epoch=phase.epoch, quiet=not ranks.first)
+    ranks = join(threads=phase.config.engine.threads)
+    sinks = open_sinks(names, directory=phase.out, run_id=phase.run_id) if ranks.first else []
+    bar = LearnProgress(phase.config.updates_per_collect, epoch=phase.epoch, quiet=not ranks.first)
     try:
-        with Interruption().active(), bar as progress:
+        with bar as progress:
 
             def show(row: dict[str, Any]) -> None:
                 progress.update_done(row)
                 for sink in sinks:
                     sink.add(row)
 
-            result = learn_phase(phase, ranks=ranks, on_row=show)
+            return learn_phase(phase, ranks=ranks, on_row=show)
     finally:
         for sink in sinks:
             sink.close()
         leave()
-    return result, ranks.first, time.monotonic() - started
 
 
 def _show(

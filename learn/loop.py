@@ -10,7 +10,6 @@ another config there is refused.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,11 +24,12 @@ from learn.feed import schedule_of
 from learn.learn_cli import policy_directory
 from learn.method import Method, open_method
 from learn.process import run_phase
+from learn.state_file import read_object, replace_file
 from sera_data.canonical import canonical_json
-from sera_data.disk import write_bytes
 from sera_data.errors import SeraError
 
 STATE = "loop.json"
+DAMAGED = "restore it from a copy, or give another --out; the store beside it is whole"
 Runner = Callable[[list[str | Path]], dict[str, Any]]
 
 
@@ -59,19 +59,29 @@ class Loop:
     def open(self) -> None:
         """Make the directory, or read what is done; LoopError for the directory of another loop."""
         self.out.mkdir(parents=True, exist_ok=True)
-        path = self.out / STATE
-        if path.exists():
-            body = json.loads(path.read_text(encoding="utf-8"))
-            if body["config"] != self.config.resolved():
-                changed = _changed(body["config"], self.config.resolved())
-                msg = f"{self.out} holds a loop with another config; different here: {', '.join(changed)}"
-                raise LoopError(msg, hint="give another --out, or the config that it was started with")
-            self.steps = [Step(**step) for step in body["steps"]]
+        self._read()
         for name in ("collect", "learn"):
             body = getattr(self.config, name).model_copy(update=self._shared()).resolved()
             if name == "collect":
                 body["rubric"]["for"] = body["rubric"].pop("purposes")
             (self.out / f"{name}.yaml").write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+
+    def _read(self) -> None:
+        path = self.out / STATE
+        if not path.exists():
+            return
+        body = read_object(path, hint=DAMAGED)
+        try:
+            steps = [Step(**step) for step in body["steps"]]
+            config = dict(body["config"])
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"{path} is damaged: {error}"
+            raise LoopError(msg, hint=DAMAGED) from None
+        if config != self.config.resolved():
+            changed = _changed(config, self.config.resolved())
+            msg = f"{self.out} holds a loop with another config; different here: {', '.join(changed)}"
+            raise LoopError(msg, hint="give another --out, or the config that it was started with")
+        self.steps = steps
 
     def _shared(self) -> dict[str, Any]:
         seed = {} if self.config.seed is None else {"seed": self.config.seed}
@@ -108,8 +118,14 @@ class Loop:
     def _learn(self, step: Step) -> None:
         self._save()
         command: list[str | Path] = ["learn", "--config", self.out / "learn.yaml", "--store", self.store]
-        command += ["--from", self.policy(), "--out", self.out / "learn", "--epoch", str(self._newest())]
+        command += ["--from", self.policy(), "--out", self.out / "learn", "--epoch", str(self._collected())]
         step.result = self.run(command)
+
+    def _collected(self) -> int:
+        """Epoch of the newest collect phase of this loop."""
+        return int(
+            next(step.result["epoch"] for step in reversed(self.steps) if step.kind == "collect" and step.result)
+        )
 
     def groups(self, version: int) -> dict[str, int]:
         """Groups per purpose for the updates that follow `version`, with the margin."""
@@ -143,9 +159,7 @@ class Loop:
 
     def _save(self) -> None:
         steps = [{name: getattr(step, name) for name in Step.__slots__} for step in self.steps]
-        aside = self.out / f".{STATE}"
-        write_bytes(aside, canonical_json({"config": self.config.resolved(), "steps": steps}).encode())
-        aside.replace(self.out / STATE)
+        replace_file(self.out / STATE, canonical_json({"config": self.config.resolved(), "steps": steps}).encode())
 
 
 def _changed(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:

@@ -46,19 +46,26 @@ def loop(
 
 def play_loop(config: LoopConfig, out: Path, audit: bool, dry_run: bool, as_json: bool) -> None:
     """Play a loop and show its report."""
+    from collect.interruption import Interruption
     from learn.loop import Loop
     from learn.loop_report import loop_report, print_report
+    from learn.run_lock import sole_process
 
     played = Loop(config, out)
     if dry_run:
         _show(played, as_json=as_json)
         return
     started = time.monotonic()
-    played.open()
-    _play(played)
-    report: dict[str, Any] = {**loop_report(played.store), "policy": str(played.policy()), "version": played.version()}
-    if audit:
-        report["page"] = _audit(played.store, out)
+    with Interruption().active(), sole_process(out, work="loop"):
+        played.open()
+        _play(played)
+        report: dict[str, Any] = {
+            **loop_report(played.store),
+            "policy": str(played.policy()),
+            "version": played.version(),
+        }
+        if audit:
+            report["page"] = _audit(played.store, out)
     report["seconds"] = round(time.monotonic() - started, 1)
     if as_json:
         typer.echo(json.dumps(report))

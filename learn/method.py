@@ -61,6 +61,9 @@ class Rule:
         """The one statement of the file; raises ConfigError for none, several or a syntax error."""
         try:
             statements = duckdb.extract_statements(self.path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"credit {self.path} cannot be read: {error}"
+            raise ConfigError(msg, hint="a credit file is SQL in UTF-8") from None
         except duckdb.Error as error:
             msg = f"credit {self.path} does not run: {' '.join(str(error).split())}"
             raise ConfigError(msg) from None

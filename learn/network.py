@@ -8,7 +8,6 @@ refused by name.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,11 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
+from collect.model_files import loading_faults, require_weights
+from collect.model_files import read_mask as read_allowed
 from learn.attention import NAME
 from learn.packing import MicroBatch
 from learn.vocabulary import CHUNK, Vocabulary
-from sera_data.errors import StoreError
 
 
 class Network(nn.Module):
@@ -46,9 +46,11 @@ def load_network(
 ) -> Network:
     """The network of a policy directory, its vocabulary mask applied; `recompute` trades time for activations."""
     disable_progress_bar()
-    model = AutoModelForCausalLM.from_pretrained(
-        directory, dtype=dtype, attn_implementation=NAME, local_files_only=True
-    )
+    with loading_faults(directory):
+        model, report = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=dtype, attn_implementation=NAME, local_files_only=True, output_loading_info=True
+        )
+    require_weights(directory, report, tied=model.config.tie_word_embeddings)
     if recompute:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     allowed = read_mask(directory, model.config.vocab_size)
@@ -57,13 +59,9 @@ def load_network(
 
 def read_mask(directory: Path, vocabulary: int) -> torch.Tensor | None:
     """Allowed tokens as bool[vocabulary], or None when the policy has no mask."""
-    path = directory / "vocab_mask.json"
-    if not path.exists():
+    allowed = read_allowed(directory, vocabulary)
+    if allowed is None:
         return None
-    allowed = json.loads(path.read_text(encoding="utf-8"))["allowed"]
-    if not allowed or min(allowed) < 0 or max(allowed) >= vocabulary:
-        msg = f"{path}: allowed ids must lie in 0..{vocabulary - 1}, got {len(allowed)} ids"
-        raise StoreError(msg, hint="rebuild the policy directory; its mask and weights do not belong together")
     mask = torch.zeros(vocabulary, dtype=torch.bool)
     mask[torch.tensor(allowed)] = True
     return mask

@@ -1,22 +1,26 @@
 """One phase as a process of its own: `python -m sera_data ... --json`.
 
-Invariant: phases share nothing but files; a signal to the loop reaches the phase, which stops cleanly; a phase that
-fails ends the loop with its exit code, after its own message. stderr (progress) passes through, stdout is the JSON
-result.
+Invariant: phases share nothing but files; a signal to the loop reaches the phase, which stops cleanly, and so does one
+whose loop is killed (on Linux); a phase that fails ends the loop with its exit code, after its own message. stderr
+(progress) passes through, stdout is the JSON result.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from collect.interruption import Interruption
+from collect.interruption import Interrupted, Interruption
 from sera_data.errors import SeraError
+
+PR_SET_PDEATHSIG = 1
 
 
 class PhaseError(SeraError):
@@ -26,21 +30,46 @@ class PhaseError(SeraError):
 def run_phase(arguments: Sequence[str | Path]) -> dict[str, Any]:
     """Run `sera ARGUMENTS --json` and return its result; PhaseError carries its exit code."""
     command = [sys.executable, "-m", "sera_data", *map(str, arguments), "--json"]
-    with Interruption().active():
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
+    with Interruption().active() as interruption:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), preexec_fn=_ends_with_parent())
         try:
             output, _ = process.communicate()
         except SeraError:  # a signal: hand it on and wait, so that nothing is left running
-            process.terminate()
+            process.send_signal(signal.SIGINT if isinstance(interruption.error, Interrupted) else signal.SIGTERM)
             process.wait()
             raise
     if process.returncode:
-        msg = f"'sera {' '.join(map(str, arguments[:1]))}' ended with exit code {process.returncode}"
-        error = PhaseError(msg, hint="its message is above; the same command continues where it stopped")
-        error.exit_code = process.returncode if process.returncode > 0 else 1
-        raise error
+        raise _fault(arguments, process.returncode)
     result: dict[str, Any] = json.loads(output)
     return result
+
+
+def _fault(arguments: Sequence[str | Path], code: int) -> PhaseError:
+    """What a phase's exit code means; a phase that a signal killed said nothing itself."""
+    name = f"'sera {arguments[0]}'"
+    if code < 0:
+        word = signal.Signals(-code).name
+        memory = ", as the system does when memory runs out" if -code == signal.SIGKILL else ""
+        return PhaseError(f"{name} was killed by {word}{memory}", hint="the same command continues where it stopped")
+    error = PhaseError(
+        f"{name} ended with exit code {code}", hint="its message is above; the same command continues where it stopped"
+    )
+    error.exit_code = code
+    return error
+
+
+def _ends_with_parent() -> Callable[[], None] | None:
+    """Run in the new process: ask the kernel for a SIGTERM when the parent dies. None where there is no such call."""
+    if sys.platform != "linux":
+        return None
+    library, parent = ctypes.CDLL(None), os.getpid()
+
+    def ask() -> None:
+        library.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
+        if os.getppid() != parent:  # it died before the call
+            os._exit(1)
+
+    return ask
 
 
 def environment() -> dict[str, str]:

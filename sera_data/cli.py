@@ -2,19 +2,25 @@
 
 Invariant: nothing heavy is imported before a command is chosen, so `--help` and usage errors come at once; a
 command whose extra is not installed is listed and says how to install it. Every fault, foreseen or not, is one line on
-stderr and an exit code: 0 ok, 1 fault, 2 usage or config, 3 gate failed, 75 preempted, 130 Ctrl-C. SERA_TRACEBACK=1
-shows where an unforeseen one came from.
+stderr and an exit code: 0 ok, 1 fault, 2 usage or config, 3 gate failed, 75 preempted (SIGTERM, SIGUSR1), 130 Ctrl-C,
+from the first import on. SERA_TRACEBACK=1 shows where an unforeseen one came from.
 
 Run: ``sera --help`` or ``python -m sera_data --help``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import errno
 import os
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points, version
+from types import FrameType
 from typing import Any
 
 from sera_data.errors import SeraError
@@ -51,6 +57,10 @@ READERS = ("duckdb", "_duckdb", "pyarrow", "polars")
 """Libraries that read the store; what they raise unforeseen is most often about a damaged file."""
 
 
+class Stopped(SystemExit):
+    """SIGTERM or SIGUSR1 where no command handles them; a SystemExit, so that no library takes it for a fault."""
+
+
 def commands() -> dict[str, EntryPoint]:
     """Registered commands by name, the built-in ones in the order of ABOUT, then the users' own."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -60,9 +70,30 @@ def commands() -> dict[str, EntryPoint]:
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     try:
-        return _flushed(_main(argv))
+        with _stops():
+            return _flushed(_main(argv))
     except KeyboardInterrupt:
         return _interrupted()
+    except Stopped as stop:
+        return _fail(f"stopped by {stop} (hint: the same command starts again, or continues where it stopped)", 75)
+
+
+@contextlib.contextmanager
+def _stops() -> Iterator[None]:
+    """Signals that ask to stop raise `Stopped`; commands that can do better replace the handlers while they work."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped(signal.Signals(number).name)
 
 
 def _main(argv: list[str] | None) -> int:
@@ -86,6 +117,8 @@ def _run(name: str, entry: EntryPoint, args: list[str]) -> int:
     try:
         app = entry.load()
         result = app(args=args, prog_name=f"sera {name}", standalone_mode=True)
+    except Stopped:
+        raise
     except SystemExit as stop:  # typer ends by one, and turns Ctrl-C and a closed pipe into one
         if isinstance(stop.__context__, BrokenPipeError):
             return _closed_pipe()
@@ -130,7 +163,9 @@ def _interrupted() -> int:
 
 
 def _disk(error: OSError) -> str:
-    return f"{error.strerror or error}: {error.filename or 'no file named'}"
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    hint = " (hint: nothing committed is lost; free space, then run the same command again)" if full else ""
+    return f"{error.strerror or error}: {error.filename or 'no file named'}{hint}"
 
 
 def _unforeseen(name: str, error: Exception) -> int:

@@ -6,21 +6,52 @@ no secret, and its hash names the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Tag, ValidationError
+from pydantic import BaseModel, ConfigDict, Tag, ValidationError, ValidationInfo, field_validator
 
 from sera_data.canonical import sha256_json
 from sera_data.errors import ConfigError
 
+MAX_COUNT, MAX_SEED = 2**31 - 1, 2**63 - 1
+"""Largest integers of a setting: counts and budgets are 32-bit columns of the store, seeds 64-bit ones."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that refuses a key written twice, where the plain loader silently takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
+            if name and name != "<<" and name in seen:
+                msg = f"key {name!r} is there twice"
+                raise yaml.constructor.ConstructorError(None, None, msg, key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep=deep)
+
 
 class Config(BaseModel):
-    """Base of all configuration models: frozen, unknown keys refused."""
+    """Base of all configuration models: frozen, unknown keys refused, a switch is no number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true for 1, and integers that no column of the store holds."""
+        name = str(info.field_name)
+        if isinstance(value, bool) and not _allows(cls.model_fields[name].annotation, bool):
+            msg = f"want no true or false here, got {str(value).lower()}"
+            raise ValueError(msg)
+        limit = MAX_SEED if "seed" in name else MAX_COUNT
+        if isinstance(value, int) and abs(value) > limit:
+            msg = f"want an integer of at most {limit} either way, got {value}"
+            raise ValueError(msg)
+        return value
 
     def resolved(self) -> dict[str, Any]:
         """Every setting, defaults included, as plain JSON values."""
@@ -64,7 +95,7 @@ def load_config(model: type[C], path: Path | None, overrides: Sequence[str] = ()
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError:
         msg = f"config file not found: {path}"
         raise ConfigError(msg, hint="name an existing YAML file, for example configs/demo.yaml") from None
@@ -110,6 +141,11 @@ def _explain(model: type[BaseModel], path: Path | None, error: ValidationError) 
         else:
             parts.append(f"{key}: {fault['msg']}, got {fault.get('input')!r}")
     return f"{where}: " + "; ".join(parts)
+
+
+def _allows(annotation: Any, kind: type) -> bool:
+    """True when a field of this annotation may hold a value of that kind."""
+    return annotation in (kind, Any) or any(_allows(option, kind) for option in get_args(annotation))
 
 
 def _allowed(model: type[BaseModel], location: Sequence[Any]) -> list[str]:

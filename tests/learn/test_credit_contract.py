@@ -61,12 +61,14 @@ def test_a_missing_column_is_named(tmp_path, column):
 
 @pytest.mark.parametrize("column, expression, fault", [
     ("extra", "1", "returns an unknown column 'extra'"),
-    ("token_start", "'one'", "column 'token_start' must be int32, got string: text where a number belongs"),
+    ("token_start", "'one'", "column 'token_start' must be int32, got string: no number where a number belongs"),
     ("turn_id", "7", "column 'turn_id' must be string"),
     ("token_end", "2.5", "column 'token_end' must be int32"),
     ("baseline", "null::double", "column 'baseline' holds 2 nulls of 2"),
-    ("advantage", "'nan'::double", "column 'advantage' holds NaN or infinity"),
-    ("reward", "'inf'::double", "column 'reward' holds NaN or infinity"),
+    ("advantage", "'nan'::double", "column 'advantage' holds NaN, infinity or a number beyond"),
+    ("reward", "'inf'::double", "column 'reward' holds NaN, infinity or a number beyond"),
+    ("advantage", "-1e300::double", "column 'advantage' holds NaN, infinity or a number beyond 1e+06"),
+    ("reward", "true", "column 'reward' must be double, got bool"),
     ("stage", "'planning'", "column 'stage' holds 'planning'; allowed here: execution, delegation, rubric"),
     ("turn_id", "'nobody#0000'", "names turn nobody#0000, which is not in the store"),
     ("token_start", "-1", "span [-1, 2) is not inside turn ra3x0#0000, which has 3 completion tokens"),
@@ -101,6 +103,20 @@ def test_sql_that_does_not_run_is_a_usage_error(tmp_path, text, fault):
         run(two_roots(), path)
     assert fault in str(caught.value)
     assert "my.sql" in str(caught.value)
+
+
+def test_a_file_that_is_no_text_is_a_usage_error(tmp_path):
+    path = tmp_path / "my.sql"
+    path.write_bytes(b"select '\xff'")
+    with pytest.raises(ConfigError, match=r"my\.sql cannot be read.*UTF-8"):
+        run(two_roots(), path)
+
+
+def test_a_column_that_is_there_twice_is_named(tmp_path):
+    path = write_sql(tmp_path, GOOD)
+    path.write_text(path.read_text().replace("select ", "select 0 as depth, ", 1))
+    with pytest.raises(StoreError, match=r"column 'depth' twice|unknown column 'depth"):
+        run(two_roots(), path)
 
 
 def test_two_policy_versions_in_a_baseline_are_refused():

@@ -18,6 +18,17 @@ class Outer(Config):
     name: str = "run"
     inner: Inner = Inner()
     maybe: Inner | None = None
+    seed: int = 0
+    switch: bool | int = False
+
+
+def test_switches_stay_switches_and_merge_keys_work(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("switch: true\ninner: &same {turns: 5}\nmaybe: {<<: *same, note: x}\nseed: 9223372036854775807\n")
+    got = load_config(Outer, path)
+    assert got.switch is True
+    assert got.maybe == Inner(turns=5, note="x")
+    assert got.seed == 2**63 - 1
 
 
 def test_defaults_need_no_file():
@@ -41,6 +52,12 @@ def test_file_and_overrides(tmp_path):
         ("", ["inner"], ["a.b=value"]),
         ("name: x", ["name.a=1"], ["not a group"]),
         ("", ["maybe.turn=1"], ["allowed here: note, turns"]),
+        ("inner: {turns: true}", [], ["inner.turns", "no true or false here, got true"]),
+        ("", ["inner.turns=99999999999999999999"], ["inner.turns", "at most 2147483647"]),
+        ("", ["inner.turns=-2147483649"], ["inner.turns", "at most 2147483647"]),
+        ("", ["seed=9223372036854775808"], ["seed", "at most 9223372036854775807"]),
+        ("name: a\nname: b", [], ["key 'name' is there twice", "line 2"]),
+        ("inner: {turns: 1, turns: 2}", [], ["key 'turns' is there twice"]),
     ],
 )
 def test_faults_say_what_where_and_what_is_allowed(tmp_path, text, overrides, words):

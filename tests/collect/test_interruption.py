@@ -1,0 +1,49 @@
+"""Signals: the first decides, one that follows at once is the same stop, a later one strikes again."""
+
+import os
+import signal
+
+import pytest
+
+from collect import interruption as module
+from collect.interruption import Interrupted, Interruption
+from sera_data.errors import Preempted
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Preempted), (signal.SIGUSR1, Preempted)]
+)
+def test_a_signal_raises_its_error_and_the_handlers_are_put_back(number, error):
+    before = signal.getsignal(number)
+    with pytest.raises(error, match="the same command continues"), Interruption().active():
+        send(number)
+    assert signal.getsignal(number) is before
+
+
+def strike(first, second, cleaned):
+    """A signal, and another one while the first one's end is cleaning up."""
+    with Interruption().active():
+        try:
+            send(first)
+        finally:
+            send(second)
+            cleaned.append(second)
+
+
+def test_the_parents_signal_after_the_terminals_does_not_break_the_clean_end():
+    cleaned = []
+    with pytest.raises(Interrupted):
+        strike(signal.SIGINT, signal.SIGTERM, cleaned)
+    assert cleaned == [signal.SIGTERM]
+
+
+def test_a_later_signal_strikes_again(monkeypatch):
+    monkeypatch.setattr(module, "SAME_STOP_S", 0.0)
+    cleaned = []
+    with pytest.raises(Interrupted):
+        strike(signal.SIGINT, signal.SIGINT, cleaned)
+    assert cleaned == []
