@@ -8,7 +8,7 @@ import pytest
 import sera_data as sd
 from learn import loop as module
 from learn.config import LearnConfig, LoopConfig
-from learn.demo_cli import PRESET
+from learn.demo_cli import PRESETS
 from learn.loop import Loop, LoopError
 from learn.process import PhaseError, run_phase
 from sera_data.config import load_config
@@ -141,14 +141,17 @@ def test_collect_and_learn_files_are_read_back_as_written(make, tmp_path):
     assert collect.model_copy(update={"name": "collect", "seed": 0}) == config.collect
 
 
-def test_the_demo_trains_every_stage_between_two_epochs():
-    config = load_config(LoopConfig, PRESET)
+@pytest.mark.parametrize("world", PRESETS)
+def test_the_demo_trains_every_stage_between_two_epochs(world):
+    preset = PRESETS[world]
+    config = load_config(LoopConfig, preset)
     loop = Loop(config, Path("unused"))
     assert config.epochs == 2
     groups = loop.groups(0)
     assert set(groups) == {"execution", "delegation", "rubric"}
     assert config.learn.optimizer.lr == 1e-4
-    assert (Path(__file__).parents[2] / "configs" / "demo.yaml").read_text() == PRESET.read_text()
+    assert (Path(__file__).parents[2] / "configs" / preset.name).read_text() == preset.read_text()
+    assert config.collect.world.name == world
 
 
 def test_a_phase_that_fails_ends_the_loop_with_its_exit_code(tmp_path, capfd):
