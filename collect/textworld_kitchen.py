@@ -41,7 +41,7 @@ SYNONYMS: Mapping[str, str] = {
     "view inventory": "inventory",
     "check inventory": "inventory",
 }
-KEPT = 8192  # kitchens a process remembers, about 20 kB each
+KEPT = 1024  # kitchens a process remembers, 40 to 90 kB each
 
 
 class Command(NamedTuple):
