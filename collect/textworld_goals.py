@@ -115,6 +115,8 @@ class _Reading:
     verbs: list[str] = field(default_factory=list)
     fresh: bool = False  # the last verb still waits for its object
     objects: list[tuple[str, str]] = field(default_factory=list)  # (food, name) or (dish, name) that were named last
+    group: list[tuple[str, str]] = field(default_factory=list)  # all that the last verb was said of
+    dish: str | None = None  # the dish named last
     negative: bool = False
     excluding: bool = False
     foods_of: bool = False  # "ingredients of" was read: the next dish means its foods
@@ -151,7 +153,7 @@ class _Reading:
         elif kind == "qualifier":
             self.qualified = True
         elif kind == "them":
-            self._say(list(self.objects), again=True)
+            self._say(list(self.objects if text == "it" else self.group), again=True)
         elif kind in ("foods", "every_food"):
             self._foods(everything=kind == "every_food")
         else:
@@ -170,7 +172,8 @@ class _Reading:
     def _verb(self, stem: str, text: str) -> None:
         participle = text.endswith(("ed", "en")) or text in ("fried", "cut", "ready")
         if participle and self.objects and (self.bracket or not self.fresh or text == "ready"):
-            self._add(stem, self.objects)  # "carrot (fried, diced)", "the carrot is diced"
+            # "carrot (fried, diced)" speaks of the carrot, "carrot and onion are diced" of both
+            self._add(stem, self.objects if self.bracket else self.group)
             self.fresh = self.fresh and text != "ready"
             return
         self.bracket = self.grouping = False
@@ -212,8 +215,9 @@ class _Reading:
             return
         known = self.kitchen.spec.dishes
         number = re.sub(r"\D", "", text)
-        named = text if text in known else f"dish_{number}"
+        named = text if text in known else f"dish_{number}" if number else self.dish
         dishes = list(known) if kind == "all_dishes" else [named] if named in known else []
+        self.dish = dishes[-1] if dishes else self.dish
         if self.foods_of or self.grouping:
             self._say(self._foods_in(dishes))
             self.foods_of, self.grouping = False, True
@@ -226,13 +230,13 @@ class _Reading:
             return
         for stem in self.verbs:
             self._add(stem, objects)
-        self.objects = objects if again or self.fresh else [*self.objects, *objects]
-        if not self.fresh and not again:
-            self.objects = objects
+        self.group = objects if again or self.fresh else [*self.group, *objects]
+        self.objects = objects
         self.fresh = False
 
     def _flush(self) -> None:
-        if self.fresh and self.objects and not self.foods_of and self.verbs[-1] not in LOOSE:
+        loose = self.negative or self.foods_of or not self.verbs or self.verbs[-1] in LOOSE
+        if self.fresh and self.objects and not loose:
             self._say(list(self.objects), again=True)
         self.fresh = False
 

@@ -65,7 +65,7 @@ def tokens(things: tuple[str, ...], dishes: tuple[str, ...]) -> re.Pattern[str]:
             "all_dishes",
             r"\b(?:all|every|each|both|whole|entire)(?: of)?(?: the)?(?: \w+)? (?:dish(?:es)?|task|meals?)\b",
         ),
-        ("dish", rf"\b(?:{ids}|dish[ _-]?\d+)\b"),
+        ("dish", rf"\b(?:{ids}|dish[ _-]?\d+|(?:the|this|that|your) (?:dish|meal))\b"),
         ("every_food", r"\b(?:all|every|each)(?: of)?(?: the| its)?(?: \w+)? (?:ingredients?|foods?)\b"),
         ("foods", r"\b(?:ingredients?|foods?)\b"),
         ("thing", rf"\b(?:{names})s?\b"),

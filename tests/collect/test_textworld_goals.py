@@ -35,6 +35,13 @@ def _onion(part):
         ("Cook the carrot in the oven", "cooked carrot, roasted carrot"),
         ("Cook the red onion on the grill", "cooked red onion, grilled red onion"),
         ("Bring salt to the counter", "taken salt, placed salt"),
+        ("collect salt and carrot, put them on the counter", "taken salt, taken carrot, placed salt, placed carrot"),
+        ("carrot and onion must be sliced", "sliced carrot, sliced onion"),
+        ("make dish_1 and eat the dish", "prepared dish_1, eaten dish_1"),
+        (
+            "process the foods of dish_1: salt (raw, uncut). Do not prepare the dish.",
+            "ready salt, ready carrot, not prepared dish_1",
+        ),
         ("take salt for dish_1 and put it on the counter", "taken salt, placed salt"),
         ("find and take the carrot", "taken carrot"),
         ("Collect all ingredients for dish_1", "taken salt, taken carrot"),
