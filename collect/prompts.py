@@ -113,17 +113,21 @@ def scorer_messages(
     goal: str,
     turns: Sequence[tuple[str, str | None]],
     finished: bool,
+    stopped: bool = False,
     gained: Mapping[str, Any],
     trajectory_chars: int,
     dialect: str = "json",
 ) -> list[Message]:
-    """Prompt of a scorer: `turns` are (reply, answer) pairs, the answer None after the last call of a finish."""
+    """Prompt of a scorer: `turns` are (reply, answer) pairs, the answer None after the last call of a finish.
+
+    stopped: the world ended for everybody, however it ended, before the agent could finish.
+    """
     change = json.dumps(gained, ensure_ascii=False, separators=(",", ":"))
     parts = [
         f"Rubric: {rubric}",
         f"Goal: {goal}",
         *shortened([_turn(reply, answer) for reply, answer in turns], trajectory_chars),
-        f"Finish: {'yes' if finished else 'no'}",
+        f"Finish: {'stopped' if stopped else 'yes' if finished else 'no'}",
         f"Gained: {change}",
     ]
     return [Message("system", _system(Voice(style, dialect, world), "scorer")), Message("user", "\n".join(parts))]

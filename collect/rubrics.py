@@ -207,6 +207,7 @@ def _scorer_transcript(context: TreeContext, node: NodeRecord, rubric: Rubric, s
             goal=node.goal,
             turns=turns,
             finished=node.called_finish,
+            stopped=node.ending is not None,
             gained=change,
             trajectory_chars=chars,
         )
