@@ -1,8 +1,9 @@
 """What scripts reach on TextWorld-Sync test tasks under both profiles: the table of docs/textworld.md.
 
-Greedy, random and saboteur read neither task nor cookbook; the honest solver reads its goal and, when that is coarse,
-the cookbook. `children, sequential` and `children, in turn` are one child a dish, 20 commands each under `sync-v9`
-(greedy) and 60 under `strict` (honest, told its dish's recipe; in turn, each lends the knife).
+Greedy, random and saboteur read neither task nor cookbook; random gives as many commands as the budget has steps, looks
+at the inventory included. The honest solver reads its goal and, when that is coarse, the cookbook. `children, ...` are
+one child a dish, 20 commands each under `sync-v9` (greedy) and 60 under `strict` (honest, told its dish's recipe; in
+turn, each lends the knife).
 
 Run: ``python benchmarks/textworld_scripts.py`` for our foods, ``... installed`` for the published ones; a second
 argument plays every n-th task only.
@@ -51,7 +52,7 @@ def players(world):
         "honest": lambda task: alone(world, task, solver(world, task.goal)),
         "children, sequential": lambda task: one_by_one(world, task, children(task), steps=steps),
         "children, in turn": lambda task: in_turn(world, task, children(task, lends=True), steps=steps),
-        "random": lambda task: alone(world, task, drawn(world, wander, task)),
+        "random": lambda task: alone(world, task, drawn(world, wander, task), steps=world.reset(task).limit),
         "saboteur": lambda task: alone(world, task, drawn(world, sabotage, task)),
     }
     return table if honest else {name: play for name, play in table.items() if name != "honest"}

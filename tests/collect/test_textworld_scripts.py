@@ -59,8 +59,10 @@ def honestly(world, task):
 
 
 def randomly(world, task):
+    """As many commands as the budget has steps: the published figure counts looks at the inventory too."""
     rng = random.Random(task.seed)
-    return alone(world, task, lambda state, agent: wander(world, state, agent, rng))
+    limit = world.reset(task).limit
+    return alone(world, task, lambda state, agent: wander(world, state, agent, rng), steps=limit)
 
 
 def in_sequence(world, task):
