@@ -21,6 +21,8 @@ from typing import NamedTuple
 from sera_data.canonical import sha256_json
 
 TOP_TIER = 12
+MOST_ITEMS = 1_000
+"""Most items per domain and tier: 60,000 recipes, which take half a minute to build; the time grows by the square."""
 VARIANTS = 10
 MAX_KINDS = 6
 DOMAINS = "mcoat"
@@ -105,15 +107,21 @@ class RecipeBook:
         return found
 
 
-@lru_cache(maxsize=4096)
 def recipe_book(seed: int, items_per_tier: int, max_tier: int = TOP_TIER) -> RecipeBook:
     """The world of a seed, built once per process; raises ValueError for sizes that cannot exist."""
-    if items_per_tier < 1 or not 1 <= max_tier <= TOP_TIER:
-        msg = f"a world needs items_per_tier >= 1 and max_tier 1..{TOP_TIER}, got {items_per_tier} and {max_tier}"
+    if not 1 <= items_per_tier <= MOST_ITEMS or not 1 <= max_tier <= TOP_TIER:
+        allowed = f"items_per_tier 1..{MOST_ITEMS} and max_tier 1..{TOP_TIER}"
+        msg = f"a world needs {allowed}, got {items_per_tier} and {max_tier}"
         raise ValueError(msg)
-    key = WorldKey(seed, items_per_tier, max_tier)
+    return built_book(WorldKey(seed, items_per_tier, max_tier))
+
+
+@lru_cache(maxsize=4096)
+def built_book(key: WorldKey) -> RecipeBook:
+    """The book of a key that is known to be valid; its cache counts how many worlds this process has built."""
+    seed, items_per_tier, max_tier = key
     if max_tier < TOP_TIER:
-        full = recipe_book.__wrapped__(seed, items_per_tier)  # not cached: a pool of worlds keeps its lower parts only
+        full = built_book.__wrapped__(key._replace(max_tier=TOP_TIER))  # not cached: a pool keeps its lower parts only
         return _lower_part(full, key)
     rng = random.Random(seed)
     recipes: dict[str, Recipe] = {}

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from collect.recipes import is_base_name, recipe_book
+from collect.recipes import built_book, is_base_name, recipe_book
 
 FULL = "00bd78a2a39a89f8f0f3e9b5d2912204d7129f8fac91cdb57b63d2883552894f"
 SMALL = "0499ae4c70cfb9e09881eb77c13b596d7deea3bfda536c4319fbff01ff134269"
@@ -63,13 +63,21 @@ def test_a_low_world_is_a_part_of_the_full_one():
 def test_the_global_random_stream_is_left_alone():
     random.seed(1)
     before = random.getstate()
-    recipe_book.__wrapped__(77, 8)
+    built = built_book.cache_info().misses
+    recipe_book(77, 8)
+    assert built_book.cache_info().misses == built + 1
     assert random.getstate() == before
+
+
+def test_a_world_is_built_once_however_it_is_named():
+    built = built_book.cache_info().misses
+    books = {id(recipe_book(78, 8)), id(recipe_book(78, 8, 12)), id(recipe_book(seed=78, items_per_tier=8))}
+    assert (len(books), built_book.cache_info().misses) == (1, built + 1)
 
 
 @pytest.mark.parametrize("size, top", [(0, 12), (8, 0), (8, 13)])
 def test_impossible_sizes_are_refused(size, top):
-    with pytest.raises(ValueError, match="items_per_tier >= 1 and max_tier"):
+    with pytest.raises(ValueError, match=r"items_per_tier 1..1000 and max_tier"):
         recipe_book(1, size, top)
 
 
