@@ -90,16 +90,16 @@ def build_for(world: str, params: Mapping[str, Any]) -> list[Task]:
     return build(params)
 
 
-def read_any(path: Path) -> list[Task]:
-    """Tasks of a file in our form, or of a published file as it is."""
+def read_any(path: Path, *, profile: str | None = None) -> list[Task]:
+    """Tasks of a file in our form, or of a published file as it is; records become tasks of `profile`."""
     try:
         with path.open("rb") as handle:
             first = json.loads(next((line for line in handle if line.strip()), b"null"))
     except (OSError, ValueError, RecursionError):
-        return read_tasks(path)  # says what is wrong, with the line
+        return read_tasks(path, profile=profile)  # says what is wrong, with the line
     if isinstance(first, dict) and "misc" in first:
         return import_published(path)
-    return read_tasks(path)
+    return read_tasks(path, profile=profile)
 
 
 def goal_hash(tasks: Sequence[Task]) -> str:
@@ -123,7 +123,7 @@ def true_depths(tasks: Sequence[Task], *, world: World[Any]) -> dict[str, int | 
 def _given(protocol: Protocol, path: Path | None) -> list[Task]:
     world = WorldConfig(name=protocol.world, profile=protocol.profile)
     if path is not None:
-        tasks = select_tasks(read_any(path), world, source=str(path))
+        tasks = select_tasks(read_any(path, profile=protocol.profile), world, source=str(path))
         require_playable(tasks, open_world(world.name, profile=world.profile), source=str(path))
         return _in_order(tasks)
     if protocol.tasks.build is None:
