@@ -189,6 +189,16 @@ def test_the_delegating_oracle_hands_large_parts_over():
     assert all("delegate" in turn["text"] for turn in rows(trees, "turns") if turn["delegations"])
 
 
+def test_ten_lines_in_one_cell_live_on_surplus():
+    """The published inventories forgive that every level rounds up; with just enough material nothing comes out."""
+    published = [task for task in import_published(PUBLISHED)[:20] if task.difficulty == "hard"][:2]
+    tight = build_tasks({"world_seed": 42, "items_per_tier": 25, "split": "val", "surplus": 1.0})
+    (*ample, scarce) = solved("single_cell", [*published, next(task for task in tight if task.difficulty == "hard")])
+    assert all(tree.root.success for tree in ample)
+    assert [(tree.root.n_turns, tree.root.n_nodes) for tree in ample] == [(1, 1), (1, 1)]
+    assert scarce.root.success is False
+
+
 @pytest.mark.slow
 def test_the_delegating_oracle_solves_all_published_tasks_in_code():
     trees = solved("delegating_oracle", import_published(PUBLISHED))
