@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis import learning, measure, wording
+from analysis.agreement import agreement
 from analysis.gates import GateFile, judge, load_gates
 from analysis.identity import identify
 from analysis.metrics import HEADLINES
@@ -47,6 +48,7 @@ def run_audit(
         checks = measure.integrity(con)
         table, rule = measure.reliability(con)
         headline = slices[0].metrics
+        judges = agreement(con)
         worst = wording.worst_slice(slices)
         listing = opened.listing(view=view, snapshot=snapshot, epochs=epochs)
         return Audit(
@@ -67,8 +69,12 @@ def run_audit(
             epochs=learning.epochs(con, slices),
             rows={row["table_name"]: row["n"] for row in rows(con, "rows")},
             bytes={name: listing.bytes(name) for name in _tables()},
+            agreement=judges,
             gates=judge(gates or load_gates(), slices=slices, counts=counts, shares=shares, integrity=checks),
-            summary=wording.summary({name: headline[name] for name in HEADLINES}, counts, shares, worst),
+            summary=[
+                *wording.summary({name: headline[name] for name in HEADLINES}, counts, shares, worst),
+                *(wording.agreement_sentence(part) for part in judges if part.slice == "all"),
+            ],
         )
     finally:
         con.close()

@@ -35,6 +35,7 @@ def prepare(con: duckdb.DuckDBPyConnection, *, reps: int = REPS, seed: int = SEE
     con.execute("set threads = 1")
     rows(con, "sample")
     rows(con, "pairs_sample")
+    rows(con, "judged")
     rows(con, "weights", reps=reps, seed=seed)
     rows(con, "score_cells")
     cells = con.execute("select count(*) from score_cells").fetchall()[0][0]

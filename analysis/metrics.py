@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["pairs", "groups", "scores"]
+Unit = Literal["pairs", "groups", "scores", "nodes", "repeats", "votes"]
 Better = Literal["higher", "lower", "zero"]
 Interval = Literal["percentile", "centred"]
 

@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from analysis import charts, page_evidence, page_tables
+from analysis import charts, page_evidence, page_judges, page_tables
 from analysis.markup import section
 from analysis.metrics import HEADLINES, METRICS
 from analysis.results import Audit, Estimate
@@ -57,6 +57,7 @@ def page(audit: Audit) -> str:
         section("What was learned?", [_learning_words(audit)], _figures(figures, "learning", size="small") + learned),
         page_evidence.coverage(audit),
         page_evidence.trust(audit),
+        page_judges.judges(audit.agreement),
         section("Every metric", [_interval_words(audit)], page_tables.metrics(audit)),
     ]
     body = "<main>\n" + "\n".join(parts) + "\n</main>\n" + page_evidence.identity(audit)

@@ -16,6 +16,7 @@ from analysis.wording import (
     DASH,
     UNITS,
     agents_text,
+    agreement_sentence,
     basis_text,
     caution,
     count,
@@ -42,6 +43,7 @@ def print_audit(audit: Audit, console: Console) -> None:
         console.print(_slices(audit.slices))
     if audit.epochs:
         console.print(_epochs(audit))
+    _judges(audit, console)
     _gates(audit, console)
     _identity(audit, console)
 
@@ -113,6 +115,15 @@ def _epochs(audit: Audit) -> Table:
             str(sum(stage.skipped for stage in stages if stage)),
         )
     return table
+
+
+def _judges(audit: Audit, console: Console) -> None:
+    """Judges against the program, over everything; nothing when nobody but programs has labelled."""
+    parts = [part for part in audit.agreement if part.slice == "all"]
+    if parts:
+        console.print("Judges against the program")
+    for part in parts:
+        console.print(f"  {escape(agreement_sentence(part))}")
 
 
 def _gates(audit: Audit, console: Console) -> None:

@@ -26,7 +26,7 @@ class Estimate(Result):
     low: float | None = None
     high: float | None = None
     n: int = 0
-    unit: Literal["pairs", "groups", "scores"]
+    unit: Literal["pairs", "groups", "scores", "nodes", "repeats", "votes"]
     tasks: int = 0
     note: str | None = None
 
@@ -41,6 +41,24 @@ class Slice(Result):
     pairs: int
     groups: int
     pair_tasks: int
+    metrics: dict[str, Estimate]
+
+
+class Agreement(Result):
+    """A judge (or people) against the program on one part of the data.
+
+    nodes: with verdicts of both. repeats: with two valid votes or more. votes, invalid: given in all.
+    """
+
+    kind: str
+    source: str
+    version: str
+    slice: str
+    level: str
+    nodes: int
+    repeats: int
+    votes: int
+    invalid: int
     metrics: dict[str, Estimate]
 
 
@@ -171,6 +189,7 @@ class Audit(Result):
     epochs: list[Epoch]
     rows: dict[str, int]
     bytes: dict[str, int]
+    agreement: list[Agreement]
     gates: list[Gate]
     summary: list[str]
     html: str | None = None

@@ -8,11 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from analysis.judge_metrics import JUDGE_METRICS
 from analysis.metrics import HEADLINES, METRICS
-from analysis.results import Agent, Estimate, Slice, WorstSlice
+from analysis.results import Agent, Agreement, Estimate, Slice, WorstSlice
 
+KNOWN = METRICS | JUDGE_METRICS
 DASH = "–"
-UNITS = {"pairs": "pair", "groups": "mixed delegation", "scores": "scored node"}
+UNITS = {
+    "pairs": "pair",
+    "groups": "mixed delegation",
+    "scores": "scored node",
+    "nodes": "node",
+    "repeats": "repeated node",
+    "votes": "vote",
+}
 MIN_SLICE_PAIRS = 20
 ENOUGH_TASKS = 20
 
@@ -37,14 +46,14 @@ def count(n: int, noun: str) -> str:
 
 def value_text(estimate: Estimate) -> str:
     """The estimate alone."""
-    return number(estimate.value, percent=METRICS[estimate.metric].percent)
+    return number(estimate.value, percent=KNOWN[estimate.metric].percent)
 
 
 def interval_text(estimate: Estimate) -> str:
     """'66.1 to 76.0 %', or a dash without an interval."""
     if estimate.low is None or estimate.high is None:
         return DASH
-    percent = METRICS[estimate.metric].percent
+    percent = KNOWN[estimate.metric].percent
     low, high = number(estimate.low, percent=percent), number(estimate.high, percent=percent)
     return f"{low.removesuffix(' %')} to {high}"
 
@@ -75,6 +84,31 @@ def agents_text(agents: Sequence[Agent]) -> list[str]:
         f" ({count(sum(a.n for a in parts), 'rubric' if role == 'writer' else 'score')})"
         for (role, name), parts in merged.items()
     ]
+
+
+def rater_text(part: Agreement) -> str:
+    """'judge qwen3-32b, version 1.43797b76'."""
+    return f"{part.kind} {part.source}, version {part.version}"
+
+
+def agreement_sentence(part: Agreement) -> str:
+    """How a judge agrees with the program, beside the base rate; or how often it was asked."""
+    name = rater_text(part).capitalize() if part.kind == "human" else rater_text(part).replace("judge", "Judge", 1)
+    asked = count(part.votes, "vote")
+    failed = f", {part.invalid:,} of them invalid" if part.invalid else ""
+    kappa, raw = part.metrics["kappa"], part.metrics["agreement"]
+    if raw.value is None:
+        return f"{name}: {asked}{failed}; {raw.note}, so its agreement is not known."
+    interval = interval_text(kappa)
+    spread = f" (95 % interval {interval})" if interval != DASH else ""
+    beyond = f"kappa {value_text(kappa)}{spread}" if kappa.value is not None else f"kappa not defined: {kappa.note}"
+    repeat = part.metrics["repeat_agreement"]
+    again = f"; repeated votes agree in {value_text(repeat)}" if repeat.value is not None else ""
+    return (
+        f"{name} agrees with the program on {value_text(raw)} of {basis_text(raw)}, {beyond}; it says success in"
+        f" {value_text(part.metrics['judge_rate'])}, the program in {value_text(part.metrics['program_rate'])}{again}"
+        f" ({asked}{failed})."
+    )
 
 
 def coverage_sentence(counts: dict[str, int], shares: dict[str, float | None]) -> str:

@@ -2,7 +2,9 @@
 -- Weights come from md5(seed, replicate, task), so that they are the same on every machine and in every DuckDB version.
 create or replace temp table boot_weights as
 with task as (
-    select distinct task_id from audit_scored
+    select task_id from audit_scored
+    union
+    select task_id from audit_judged
 ),
 uniform as (
     select

@@ -207,6 +207,8 @@ BAD_SPECS = [
     "m@http://h/v1@http://user:pass@h",
     "@http://h/v1",
     "m@http://",
+    "m@http://[::1/v1",
+    "m@http://h:99999/v1",
     "m@http:///v1",
     "m@http://user:pass@h/v1",
     "m@http://h/v1?key=abc",
