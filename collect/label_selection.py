@@ -102,12 +102,12 @@ def label_plans(store: Store, state: str, *, epoch: int | None = None) -> list[P
 
 
 def planned_keys(plans: Iterable[Plan]) -> set[tuple[str, str, str, int]]:
-    """(node, source, version, attempt) of every vote that these plans give."""
+    """(node, source, version, attempt) of every vote that these plans give; plans made by hand may name none."""
     return {
         (node, unit["source"], unit["version"], attempt)
         for plan in plans
         for unit in plan.units
-        for node, first, count in unit["votes"]
+        for node, first, count in unit.get("votes", ())
         for attempt in range(first, first + count)
     }
 
@@ -192,7 +192,7 @@ def _add_planned(have: dict[tuple[str, Signature], _Votes], plan: Plan) -> None:
     for unit in plan.units:
         if unit["unit_id"] in committed:
             continue
-        for node, first, count in unit["votes"]:
+        for node, first, count in unit.get("votes", ()):
             votes = have.setdefault((node, (unit["source"], unit["version"])), _Votes({}, {}))
             for table in (votes.rows, votes.valid):
                 table[unit["use"]] = table.get(unit["use"], 0) + count
