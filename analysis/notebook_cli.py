@@ -6,11 +6,12 @@ Run: ``sera notebook calibration runs/demo/store``
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -29,6 +30,9 @@ def notebook(
     ] = None,
     port: Annotated[int | None, typer.Option("--port", help="Port of the app or editor.")] = None,
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser; print the address.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print as JSON what would start, and start nothing; with --run: its output.")
+    ] = False,
 ) -> None:
     """Open a notebook on a store as an app, in the editor, or as a script. It uses the audit's own SQL files.
 
@@ -43,20 +47,37 @@ def notebook(
         raise SeraError(
             msg, hint="pip install 'sera-data[notebook]'; 'sera audit STORE' shows the same numbers without it"
         )
-    arguments = ["--", "--store", str(store.resolve())]
-    if run:
-        raise typer.Exit(subprocess.call([sys.executable, str(source), *arguments]))
-    if edit is not None:
-        if edit.exists():
-            msg = f"{edit} exists and would be overwritten"
-            raise UsageError(msg, hint=f"name a new file, or open yours: marimo edit {edit} -- --store {store}")
+    if edit is not None and edit.exists():
+        msg = f"{edit} exists and would be overwritten"
+        raise UsageError(msg, hint=f"name a new file, or open yours: marimo edit {edit} -- --store {store}")
+    command = _command(source, store, mode="script" if run else "app", edit=edit)
+    if not run:
+        command[5:5] = [*(["--headless"] if headless else []), *(["--port", str(port)] if port is not None else [])]
+    if as_json:
+        raise typer.Exit(_describe(name, store, command, run=run))
+    if edit is not None and not run:
         edit.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
-        command = ["edit", str(edit)]
-    else:
-        command = ["run", str(source), "--include-code"]
-    command += ["--headless"] if headless else []
-    command += ["--port", str(port)] if port is not None else []
-    raise typer.Exit(subprocess.call([sys.executable, "-m", "marimo", *command, *arguments]))
+    raise typer.Exit(subprocess.call(command))
+
+
+def _command(source: Path, store: Path, *, mode: Literal["script", "app"], edit: Path | None) -> list[str]:
+    arguments = ["--", "--store", str(store.resolve())]
+    if mode == "script":
+        return [sys.executable, str(source), *arguments]
+    what = ["edit", str(edit)] if edit is not None else ["run", str(source)]
+    return [sys.executable, "-m", "marimo", *what, *([] if edit is not None else ["--include-code"]), *arguments]
+
+
+def _describe(name: str, store: Path, command: list[str], *, run: bool) -> int:
+    """Print one JSON object; returns the script's exit code, 0 when nothing ran."""
+    facts: dict[str, object] = {"notebook": name, "store": str(store.resolve()), "command": command}
+    code = 0
+    if run:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
+        code = done.returncode
+        facts |= {"exit_code": code, "output": done.stdout}
+    print(json.dumps(facts, ensure_ascii=False, indent=1))
+    return code
 
 
 def _notebook(name: str) -> Path:

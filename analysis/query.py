@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from sera_data.damage import require_sound
 from sera_data.errors import StoreError
 
 if TYPE_CHECKING:
@@ -30,7 +31,12 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, /, **parameters: Any) -> lis
 
     try:
         cursor = con.execute(statement(name), parameters or None)
-    except duckdb.IOException as error:
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        require_sound(con)
+        if not isinstance(error, duckdb.IOException):
+            raise
         msg = f"reading the store failed in {name}.sql: {' '.join(str(error).split())}"
         raise StoreError(msg, hint="sera data verify STORE names every damaged file") from error
     names = [column[0] for column in cursor.description or ()]

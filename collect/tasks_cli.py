@@ -101,7 +101,7 @@ def import_tasks(
     *,
     out: Annotated[Path | None, typer.Option(help="Task file to write; without it only the summary is shown.")] = None,
     world_seed: Annotated[int, typer.Option(help="Seed of the world that the file was made for.")] = 42,
-    items_per_tier: Annotated[int, typer.Option(help="Items per domain and tier of that world.")] = 25,
+    items_per_tier: Annotated[int, typer.Option(min=1, max=1000, help="Items per domain and tier of that world.")] = 25,
     as_json: Json = False,
 ) -> None:
     """Import a published TextCraft-Synth file: goals, inventories and ids as published, each checked to be solvable.

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator
 
 from collect.planner import exact_need, plan, published_need
-from collect.recipes import RecipeBook, recipe_book
+from collect.recipes import MOST_ITEMS, RecipeBook, recipe_book
 from collect.world import Task
 from sera_data.canonical import derive_seed, sha256_json, sha256_text
 from sera_data.config import Config
@@ -40,7 +40,7 @@ class PoolParams(Config):
     """What `build_pool` builds. `worlds` is a range like 1000-1063 or a list like 3,5,8."""
 
     worlds: str = "1000-1063"
-    items_per_tier: int = Field(default=8, ge=1)
+    items_per_tier: int = Field(default=8, ge=1, le=MOST_ITEMS)
     max_tier: int = Field(default=3, ge=1, le=12)
     n: int = Field(default=500, ge=1)
     split: str = "train"
@@ -63,7 +63,7 @@ class PublishedParams(Config):
     """What `build_published` builds; `surplus` None = the generous published rule, 1 = exactly enough."""
 
     world_seed: int = 42
-    items_per_tier: int = Field(default=25, ge=1)
+    items_per_tier: int = Field(default=25, ge=1, le=MOST_ITEMS)
     split: str = "val"
     seed: int = 0
     surplus: float | None = Field(default=None, ge=1)

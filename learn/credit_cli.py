@@ -57,7 +57,7 @@ def credit(
     view: Literal["live", "sealed"] = "sealed" if sealed else "live"
     if epochs:
         _check_epochs(opened.connect(view=view), epochs)
-    connection = opened.connect(view=view, epochs=epochs or None)
+    connection = opened.connect(view=view, epochs=epochs or None, files="own")
     result = compute_credit(connection, chosen)
     summary = {"store": str(store), "epochs": sorted(epochs or []), **summarise(result, chosen.stages)}
     if rows is not None:

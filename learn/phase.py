@@ -46,6 +46,7 @@ from learn.record import (
 from learn.resume import resume
 from schemas import TABLES
 from schemas.table import FLOAT64
+from sera_data.errors import StoreError
 from sera_data.plan import Plan
 from sera_data.snapshot import Snapshot, read_snapshot
 from sera_data.store import Store
@@ -56,6 +57,7 @@ MEASURES = [c.name for c in TABLES["updates"].columns if c.nullable and c.type =
 
 def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]], None] = lambda row: None) -> Result:
     """Run or finish a phase; `on_row` sees every new `updates` row on the first rank."""
+    _require_same_rules(phase)
     done = finished_plan(phase)
     if done is not None:
         return read_result(phase, done)
@@ -64,7 +66,7 @@ def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]]
         _snapshot(phase)
     ranks.barrier()
     snapshot = _snapshot(phase)
-    connection = phase.store.connect(view="sealed", snapshot=snapshot.name)
+    connection = phase.store.connect(view="sealed", snapshot=snapshot.name, files="own")
     try:
         engine, state = _train(phase, connection, snapshot, ranks, on_row)
     finally:
@@ -72,7 +74,8 @@ def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]]
     policy = _export(phase, engine, state, ranks)
     plan = ""
     if ranks.first:  # claimed only now, so that a phase that is refused leaves no open plan behind
-        plan = commit_updates(phase, _claim(phase), state, started)
+        done = finished_plan(phase)  # by a process with another --out
+        plan = done.name if done else commit_updates(phase, _claim(phase), state, started)
     ranks.barrier()
     return Result(phase.run_id, phase.epoch, state.version, policy, state.rows, plan, fruitless(phase))
 
@@ -97,21 +100,38 @@ def _claim(phase: Phase) -> Plan:
     )
 
 
-def _snapshot(phase: Phase) -> Snapshot:
-    """The phase's snapshot: the epoch with the labels and refreshes sealed so far; as it was on a restart."""
-    name = f"{phase.run_id}-v{phase.parent.version:06d}-e{phase.epoch:06d}"
-    hashes = {
+def _snapshot_name(phase: Phase) -> str:
+    return f"{phase.run_id}-v{phase.parent.version:06d}-e{phase.epoch:06d}"
+
+
+def _hashes(phase: Phase) -> dict[str, str | None]:
+    return {
         "config_hash": phase.config.hash(),
         "credit_hash": rules_sha256(phase.method),
         "policy_hash": phase.parent.sha256,
         "weights_hash": phase.parent.weights_sha256,
     }
+
+
+def _require_same_rules(phase: Phase) -> None:
+    """A phase of this name that began with other credit rules or another policy is not this one."""
+    name, hashes = _snapshot_name(phase), _hashes(phase)
+    if not (phase.store.layout.snapshots / f"{name}.json").exists():
+        return
+    found = read_snapshot(phase.store, name).hashes
+    if found != hashes:
+        changed = sorted(key.removesuffix("_hash") for key in hashes if found.get(key) != hashes[key])
+        msg = f"snapshot {name} was taken by a phase with another {' and '.join(changed)}, so this is not that phase"
+        raise StoreError(msg, hint="give this one a name of its own, for example --set name=again, and another --out")
+
+
+def _snapshot(phase: Phase) -> Snapshot:
+    """The phase's snapshot: the epoch with the labels and refreshes sealed so far; as it was on a restart."""
+    name = _snapshot_name(phase)
     if (phase.store.layout.snapshots / f"{name}.json").exists():
-        found = read_snapshot(phase.store, name)
-        if found.hashes == hashes:
-            return found
+        return read_snapshot(phase.store, name)
     later = [p.name for p in additions(phase) if p.phase in ("label", "refresh") and p.sealed()]
-    return sera_data.take_snapshot(phase.store, name, directories=[f"e{phase.epoch:06d}", *later], **hashes)
+    return sera_data.take_snapshot(phase.store, name, directories=[f"e{phase.epoch:06d}", *later], **_hashes(phase))
 
 
 def _train(

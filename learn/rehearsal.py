@@ -23,7 +23,7 @@ def rehearse(store: Path, config: LearnConfig, method: Method, policy: Path, epo
     opened = sera_data.open(store)
     parent = read_policy_directory(policy)
     chosen = choose_epoch(opened, epoch)
-    with opened.connect(view="sealed", epochs=[chosen]) as connection:
+    with opened.connect(view="sealed", epochs=[chosen], files="own") as connection:
         feed = Feed(
             connection,
             config=config,

@@ -8,7 +8,7 @@ lengths and validity, in blocks of a fixed number of rows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +43,9 @@ def table_hashes(path: Path, source: Source) -> dict[str, str]:
     return {name: _table_hash(table, ordered_batches(connection, table, table.key)) for name, table in TABLES.items()}
 
 
-def directory_hash(tables: dict[str, str]) -> str:
+def directory_hash(tables: Mapping[str, str | None]) -> str:
     """One hash for the tables of a directory."""
-    return sha256_json(tables)
+    return sha256_json(dict(tables))
 
 
 def _table_hash(table: Table, batches: Iterator[pa.RecordBatch]) -> str:

@@ -88,6 +88,8 @@ def sql(
     """
     import duckdb
 
+    from sera_data.damage import require_sound
+
     text = _query(query)
     fmt = Format.json if as_json else fmt
     if fmt is Format.parquet and output is None:
@@ -100,9 +102,10 @@ def sql(
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except (duckdb.Error, UnicodeEncodeError) as error:
+        if not isinstance(error, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)):
+            require_sound(connection)
         msg = f"query failed: {' '.join(str(error).split())}"
-        hint = "sera data describe STORE lists tables, views and columns; sera data verify STORE names damaged files"
-        raise UsageError(msg, hint=hint) from None
+        raise UsageError(msg, hint="sera data describe STORE lists tables, views and columns") from None
     _print_rows(frame, fmt, output)
 
 

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from schemas import SCHEMA_VERSION, TABLES
+from sera_data.damage import remember, require_sound
 
 if TYPE_CHECKING:
     from schemas.table import Table
@@ -67,11 +68,27 @@ def connect(listing: Listing) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def confine(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:
+    """Let the connection read the listing's files and no other file from now on, whatever a query names.
+
+    For queries that came from somebody else, such as a credit file. It cannot be undone on this connection.
+    """
+    paths = ", ".join(_quoted(str(path)) for name in TABLES for path in listing.files(name))
+    connection.execute(f"set allowed_paths = [{paths}]")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
 def connect_tables(listing: Listing) -> duckdb.DuckDBPyConnection:
     """The same without the derived views: rows as stored, `task_rows` for tasks."""
     connection = connect_empty()
-    for table in TABLES.values():
-        connection.execute(f"create view {RAW.get(table.name, table.name)} as {select_table(table, listing)}")
+    remember(connection, listing)
+    try:
+        for table in TABLES.values():
+            connection.execute(f"create view {RAW.get(table.name, table.name)} as {select_table(table, listing)}")
+    except duckdb.Error:
+        require_sound(connection)
+        raise
     return connection
 
 

@@ -28,6 +28,8 @@ class Source:
     schema_version: str
     files: tuple[tuple[str, Path, int, int], ...]
     """(table, path, rows, bytes) per file."""
+    hashes: tuple[str, ...]
+    """Recorded sha256 per file, in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +85,23 @@ def seal_source(store: Store, name: str) -> Source:
     """The files that a seal records."""
     body = store.seal_document(name)
     directory = store.layout.epochs / name
-    files = [
-        (table, directory / f["path"], f["rows"], f["bytes"])
-        for table in TABLES
-        for f in body["tables"].get(table, {}).get("files", [])
-    ]
-    return Source(name, "seal", body["schema_version"], tuple(files))
+    recorded = [(table, f) for table in TABLES for f in body["tables"].get(table, {}).get("files", [])]
+    return _source(name, "seal", body["schema_version"], directory, recorded)
 
 
 def shard_source(store: Store, shard_id: str) -> Source:
     """The files that a commit records."""
     body: dict[str, Any] = store.commit_document(shard_id)
     directory = store.layout.shards / shard_id
-    files = [
-        (table, directory / f["path"], f["rows"], f["bytes"])
-        for table, f in sorted(body["files"].items())
-        if table in TABLES
-    ]
-    return Source(shard_id, "shard", body["schema_version"], tuple(files))
+    recorded = [(table, f) for table, f in sorted(body["files"].items()) if table in TABLES]
+    return _source(shard_id, "shard", body["schema_version"], directory, recorded)
+
+
+def _source(
+    name: str, kind: Literal["seal", "shard"], version: str, directory: Path, recorded: list[tuple[str, dict[str, Any]]]
+) -> Source:
+    files = tuple((table, directory / f["path"], f["rows"], f["bytes"]) for table, f in recorded)
+    return Source(name, kind, version, files, tuple(f["sha256"] for _, f in recorded))
 
 
 def require_whole(listing: Listing) -> None:

@@ -80,6 +80,7 @@ def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[
             "seal",
             SCHEMA_VERSION,
             tuple((t, staging / f["path"], f["rows"], f["bytes"]) for t, b in tables.items() for f in b["files"]),
+            tuple(f["sha256"] for b in tables.values() for f in b["files"]),
         )
         hashes = table_hashes(store.path, written)
         body = {

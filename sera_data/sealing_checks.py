@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from schemas import TABLES
+from sera_data.damage import require_sound_files
 from sera_data.duck import connect_empty, select_table
 from sera_data.errors import StoreError
 from sera_data.layout import parse_plan_name
@@ -39,6 +40,7 @@ def checked_connection(store: Store, plan: Plan, sources: Sequence[Source]) -> d
     fresh = Listing(store.path, tuple(sources))
     before = {name: Listing(store.path, tuple(seals if name in ACROSS_EPOCHS else same_epoch)) for name in TABLES}
     require_whole(fresh)
+    require_sound_files(fresh)  # a bit that fell over since the commit must not be sealed as if it were data
     require_whole(before["nodes"])
     kind = "table" if sum(fresh.bytes(name) for name in TABLES) <= IN_MEMORY_BYTES else "view"
     connection = connect_empty()

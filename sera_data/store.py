@@ -77,12 +77,24 @@ class Store:
         return list_files(self, view=view, snapshot=snapshot, epochs=epochs)
 
     def connect(
-        self, *, view: View = "live", snapshot: str | None = None, epochs: Sequence[int] | None = None
+        self,
+        *,
+        view: View = "live",
+        snapshot: str | None = None,
+        epochs: Sequence[int] | None = None,
+        files: Literal["any", "own"] = "any",
     ) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with the ten tables and the derived views of one view of the store."""
-        from sera_data.duck import connect
+        """A DuckDB connection with the ten tables and the derived views of one view of the store.
 
-        return connect(self.listing(view=view, snapshot=snapshot, epochs=epochs))
+        With `files="own"` its queries can read this view's files and no other file of the machine.
+        """
+        from sera_data.duck import confine, connect
+
+        listing = self.listing(view=view, snapshot=snapshot, epochs=epochs)
+        connection = connect(listing)
+        if files == "own":
+            confine(connection, listing)
+        return connection
 
     def sql(self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
         """A DuckDB relation over the live view: use `.pl()`, `.fetchall()` or `.to_arrow_table()` on it, once."""

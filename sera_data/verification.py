@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.canonical import sha256_file
+from sera_data.content import directory_hash
 from sera_data.errors import StoreError
 from sera_data.layout import COMMIT, SEAL, is_plan_name, shard_plan
 from sera_data.listing import Source, repair, seal_source, shard_source
-from sera_data.plan import plan_names, read_plan
+from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.snapshot import read_snapshot
 
 if TYPE_CHECKING:
@@ -56,17 +57,17 @@ def verify(
     """Check every plan, shard, seal and snapshot; StoreError lists the problems, or they are returned (`report`)."""
     problems = list(_document_problems(store))
     counted = [0, 0, 0, 0]
-    for name, read, recorded in _published(store):
+    for name, read in _published(store):
         progress(name)
         try:
-            source, hashes = read(store, name), recorded(name)
+            source = read(store, name)
         except StoreError as error:
             problems.append(Problem(name, error.args[0], error.hint or "restore it from a copy"))
             continue
         counted[0] += 1
-        for table, path, rows, size in source.files:
+        for (table, path, rows, size), sha256 in zip(source.files, source.hashes, strict=True):
             counted[1:] = [counted[1] + 1, counted[2] + rows, counted[3] + size]
-            problem = _file_problem(table, path, rows, size, hashes[path.name], source)
+            problem = _file_problem(table, path, rows, size, sha256, source)
             problems += [problem] if problem else []
         problems += _stray_problems(store, source)
     if problems and on_problem == "raise":
@@ -75,18 +76,11 @@ def verify(
     return Verification(counted[0], counted[1], counted[2], counted[3], tuple(problems))
 
 
-def _published(
-    store: Store,
-) -> Iterator[tuple[str, Callable[[Store, str], Source], Callable[[str], dict[str, str]]]]:
+def _published(store: Store) -> Iterator[tuple[str, Callable[[Store, str], Source]]]:
     for name in store.sealed_names():
-        yield name, seal_source, lambda n: _seal_hashes(store, n)
+        yield name, seal_source
     for name in store.shard_ids():
-        yield name, shard_source, lambda n: {f["path"]: f["sha256"] for f in store.commit_document(n)["files"].values()}
-
-
-def _seal_hashes(store: Store, name: str) -> dict[str, str]:
-    tables = store.seal_document(name)["tables"].values()
-    return {f["path"]: f["sha256"] for facts in tables for f in facts["files"]}
+        yield name, shard_source
 
 
 def _file_problem(table: str, path: Path, rows: int, size: int, sha256: str, source: Source) -> Problem | None:
@@ -120,6 +114,28 @@ def _parquet_problem(table: str, path: Path, rows: int, source: Source, fix: str
     return None
 
 
+def _seal_problems(store: Store, plan: Plan) -> Iterator[Problem]:
+    """Where a seal, its plan and the commits it compacted do not say the same; each holds a copy of the others."""
+    try:
+        body = store.seal_document(plan.name)
+    except StoreError:
+        return  # named with the directory
+    seal, restore = str(store.layout.epochs / plan.name / SEAL), "restore it from a copy"
+    for key in ("run_id", "phase", "policy_hash", "config_hash"):
+        if body.get(key) != getattr(plan, key):
+            fault = f"says {key} {body.get(key)!r}, plans/{plan.name}.json says {getattr(plan, key)!r}"
+            yield Problem(seal, fault, "restore the changed one of the two from a copy")
+    units = sorted([*(shard.rpartition(".")[2] for shard in body["shards"]), *body["missing"]])
+    if units != sorted(plan.unit_ids):
+        yield Problem(seal, f"does not hold the units of plans/{plan.name}.json", restore)
+    if directory_hash({t: facts.get("content_hash") for t, facts in body["tables"].items()}) != body["content_hash"]:
+        yield Problem(seal, "has a content_hash that does not follow from those of its tables", restore)
+    for shard, sha256 in body.get("commits", {}).items():
+        commit = store.layout.shards / shard / COMMIT
+        if commit.is_file() and sha256_file(commit) != sha256:
+            yield Problem(str(commit), f"is changed: its sha256 is not the one that {plan.name} recorded", restore)
+
+
 def _stray_problems(store: Store, source: Source) -> list[Problem]:
     """Files in a published directory that its document does not record; a glob would read them."""
     parent = store.layout.epochs if source.kind == "seal" else store.layout.shards
@@ -143,6 +159,8 @@ def _document_problems(store: Store) -> Iterator[Problem]:
     for name in store.sealed_names():
         if name not in plans:
             yield Problem(str(store.layout.epochs / name), "has no plan", f"restore plans/{name}.json from a copy")
+        else:
+            yield from _seal_problems(store, plans[name])
     for parent, right in (
         (store.layout.epochs, is_plan_name),
         (store.layout.shards, lambda n: is_plan_name(shard_plan(n))),

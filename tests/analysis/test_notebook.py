@@ -1,5 +1,6 @@
 """The calibration notebook runs as a script, is a sound marimo notebook, and its command refuses wrong names."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,25 @@ def test_runs_as_a_script_and_prints_the_audit(store):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == run_audit(store, reps=200).summary
+
+
+def test_json_says_what_would_start_and_starts_nothing(store, tmp_path, capsys, monkeypatch):
+    copy = tmp_path / "mine.py"
+    monkeypatch.setattr("subprocess.call", lambda *_: pytest.fail("something was started"))
+    assert main(["notebook", "calibration", str(store.path), "--json", "--port", "2718", "--headless"]) == 0
+    app = json.loads(capsys.readouterr().out)
+    assert app["store"] == str(store.path.resolve())
+    assert app["command"][1:4] == ["-m", "marimo", "run"]
+    assert app["command"].index("--port") < app["command"].index("--")
+    assert main(["notebook", "calibration", str(store.path), "--json", "--edit", str(copy)]) == 0
+    assert json.loads(capsys.readouterr().out)["command"][3:5] == ["edit", str(copy)]
+    assert not copy.exists()
+
+
+def test_json_of_a_run_holds_the_output(store, capsys):
+    assert main(["notebook", "calibration", str(store.path), "--run", "--json"]) == 0
+    ran = json.loads(capsys.readouterr().out)
+    assert (ran["exit_code"], ran["output"].splitlines()) == (0, run_audit(store, reps=200).summary)
 
 
 def test_marimo_finds_nothing_to_mend():
