@@ -16,7 +16,7 @@ from typing import Any
 from collect.acting import apply_action, changes_of
 from collect.asking import InfrastructureFault
 from collect.context import TreeContext, in_world
-from collect.crossing import Call, CellResult, Fault, Later, Raised, Stop
+from collect.crossing import Call, CellResult, Fault, Later, Raised, SandboxDown, Stop
 from collect.decision import Decision, Launch
 from collect.delegation import open_launch, report, run_beside, run_launch
 from collect.dialect_code import cell_span
@@ -35,7 +35,7 @@ EMPTY = "(no output)"
 async def run_cell(context: TreeContext, node: NodeRecord, decision: Decision, row: Row, *, episode: Episode) -> bool:
     """Run the cell of a turn and complete the turn's row; True when it called finish.
 
-    Raises InfrastructureFault when a child had one.
+    Raises InfrastructureFault when a child had one, or when no cell can be run on this machine.
     """
     assert decision.cell is not None
     host = CellHost(context, node, row, episode)
@@ -43,10 +43,10 @@ async def run_cell(context: TreeContext, node: NodeRecord, decision: Decision, r
         result = await open_sandbox(context.settings.sandbox).run(
             decision.cell, notebook=node.notebook, host=host, seed=node.seed
         )
-    except InfrastructureFault as broken:
+    except (InfrastructureFault, SandboxDown) as broken:
         row["ok"] = False
-        row["error"] = str(broken)
-        raise
+        row["error"] = str(broken) if isinstance(broken, InfrastructureFault) else f"sandbox: {broken}"
+        raise InfrastructureFault(row["error"]) from broken
     node.notebook = result.notebook
     forgotten = host.refuse_waiting()
     _complete(node, decision, row, result, forgotten)

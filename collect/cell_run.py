@@ -12,7 +12,7 @@ from typing import Any
 
 import pydantic_monty as monty
 
-from collect.crossing import Call, CellResult, Fault, Later, Notebook, Raised, Stop
+from collect.crossing import Call, CellResult, Fault, Later, Notebook, Raised, SandboxDown, Stop
 from collect.printed import Printed
 from collect.settings import SandboxSettings
 
@@ -34,6 +34,7 @@ class CellRun:
         self._printed = Printed(settings.output_chars, settings.print_chars)
         self._fed = notebook.fed if notebook else 1
         self._frozen: bytes | None = None
+        self._lost = False
         self.pending: list[int] = []
         self.result: CellResult | None = None
 
@@ -44,6 +45,8 @@ class CellRun:
         try:
             self._load(session)
         except monty.MontyError as error:
+            if self._notebook is None and self._frozen is None and not self._lost:
+                raise SandboxDown(str(error)) from error
             self._end(Fault("MemoryError", f"the variables of earlier cells are lost: {_one_line(str(error))}"))
             return
         try:
@@ -71,9 +74,9 @@ class CellRun:
         if self._notebook is None:
             session.feed_run(PRELUDE)
         else:
-            notebook, self._notebook = self._notebook, None  # one that cannot be read must not come back
+            notebook, self._notebook, self._lost = self._notebook, None, True  # unreadable ones must not come back
             session.load_session(notebook.state)
-            self._notebook = notebook
+            self._notebook, self._lost = notebook, False
 
     def _entered(self, session: monty.MontySession, answers: Mapping[int, Any] | None) -> Snapshot:
         if self._frozen is None:

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 
+class SandboxDown(Exception):
+    """No worker can be started: a fault of this machine, not of a cell."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notebook:
     """What an agent's cells left behind: the interpreter's state as bytes, and the number of its next source."""

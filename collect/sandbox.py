@@ -15,10 +15,11 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from collect.crossing import Call, CellResult, Host, Notebook, Stop
+from collect.crossing import Call, CellResult, Host, Notebook, SandboxDown, Stop
 from collect.settings import SandboxSettings
 from sera_data.errors import UsageError
 
@@ -43,7 +44,10 @@ class Sandbox:
         self._pool: monty.Monty | None = None
 
     async def run(self, code: str, *, notebook: Notebook | None, host: Host, seed: int) -> CellResult:
-        """Run one cell after the ones that the notebook stands for; what `host` raises passes through."""
+        """Run one cell after the ones that the notebook stands for; what `host` raises passes through.
+
+        Raises SandboxDown when no worker can be started.
+        """
         from collect.cell_run import CellRun
 
         run = CellRun(self._settings, code, notebook=notebook, names=host.names)
@@ -75,7 +79,11 @@ class Sandbox:
             "max_suspensions": SUSPENSIONS,
         }
         policy: monty.OSPolicy = {"sleep": "zero", "random_start": {"seed": seed}}
-        with self._opened().checkout(limits=limits, os_policy=policy) as session:
+        with ExitStack() as held:
+            try:
+                session = held.enter_context(self._opened().checkout(limits=limits, os_policy=policy))
+            except (_monty().MontyError, RuntimeError, OSError) as error:
+                raise SandboxDown(str(error)) from error
             run.advance(session, serve, answers)
 
     def _opened(self) -> monty.Monty:

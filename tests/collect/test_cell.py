@@ -131,6 +131,14 @@ def test_a_child_s_fault_ends_the_parent_as_infra_error():
     assert "KeyError" in tree.turns[0]["error"]
 
 
+def test_a_sandbox_that_cannot_start_is_a_fault_of_the_machine(monkeypatch):
+    monkeypatch.setenv("MONTY_BIN", "/nonexistent")
+    tree = play({"": ["add('a', 1)"]}, sandbox=SandboxSettings(workers=7))  # a pool of its own
+    assert tree.nodes[0]["outcome"] == "infra_error"
+    assert "failed to spawn" in tree.nodes[0]["error"]
+    assert tree.root.success is None
+
+
 def test_a_truncated_reply_is_never_run():
     cut = Completion(cell("add('a', 2)"), None, None, "length", "none", 0)
     replies = iter([cut, cell("finish('done')")])
