@@ -75,7 +75,7 @@ def parse_shard(text: str) -> Share:
     from collect.job import Share
     from sera_data.errors import UsageError
 
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     if match is None or int(match[1]) >= int(match[2]):
         msg = f"--shard wants i/n with i from 0 to n-1, got {text!r}"
         raise UsageError(msg, hint="for two processes: --shard 0/2 and --shard 1/2")

@@ -116,10 +116,15 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _decoded(path: Path, number: int, line: bytes) -> Any:
     try:
-        return json.loads(line.decode("utf-8"))
+        return json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         msg = f"{path}:{number}: not a JSON object: {error}"
         raise UsageError(msg, hint="one JSON object per line") from None
+
+
+def _refuse_constant(name: str) -> None:
+    msg = f"{name} is no JSON number"
+    raise ValueError(msg)
 
 
 def _located(path: Path, place: int | str, read: Any, *args: Any) -> Any:

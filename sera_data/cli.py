@@ -14,6 +14,7 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -105,6 +106,10 @@ def _main(argv: list[str] | None) -> int:
     if args[0] == "--version":
         print(f"sera-data {version('sera-data')}")
         return 0
+    empty = next((i for i, arg in enumerate(args) if not arg.strip() or re.fullmatch(r"--[\w-]+=", arg)), None)
+    if empty is not None:  # most often a shell variable that is not set; as a path it would mean this directory
+        place = f"after {args[empty - 1]}" if empty and not args[empty].strip() else args[empty] or "first"
+        return _fail(f"an argument is empty ({place}) (hint: leave the option out, or give it a value)", 2)
     name, rest = args[0], args[1:]
     if name not in table:
         near = difflib.get_close_matches(name, table, n=1)

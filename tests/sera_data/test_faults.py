@@ -1,6 +1,8 @@
 """Faults nobody foresaw, Ctrl-C, closed pipes and damaged documents: one line, the right code, never a traceback."""
 
 import json
+import os
+import signal
 import sys
 from types import SimpleNamespace
 
@@ -39,6 +41,25 @@ def test_a_fault_is_one_line(monkeypatch, capsys, fault, code, words):
     got, err = run(monkeypatch, capsys, fault)
     assert (got, err.count("\n")) == (code, 1)
     assert words in err
+
+
+@pytest.mark.parametrize("argument", ["", "  ", "--store="])
+def test_an_empty_argument_is_refused_before_it_means_this_directory(tmp_path, monkeypatch, capsys, argument):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["collect", "--policy", "scripted:oracle", "--store", argument]) == 2
+    assert "an argument is empty" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_stop_at_any_moment_has_its_code(monkeypatch, capsys, number):
+    before = signal.getsignal(number)
+    monkeypatch.setattr(cli, "commands", lambda: os.kill(os.getpid(), number))
+    assert cli.main(["data", "ls", "x"]) == 75
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: stopped by {signal.Signals(number).name}")
+    assert error.count("\n") == 1
+    assert signal.getsignal(number) is before
 
 
 def test_ctrl_c_before_a_command_is_chosen(monkeypatch, capsys):
