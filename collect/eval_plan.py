@@ -144,6 +144,7 @@ def settled_phase(phase: CollectConfig, *, policy: str) -> CollectConfig:
     body["policy"] |= {"model": policy, "roles": default["policy"]["roles"]}
     for key in ("retries", "retry_wait_s"):
         body["budgets"][key] = default["budgets"][key]
+    body["sandbox"]["workers"] = default["sandbox"]["workers"]
     return CollectConfig.model_validate(body)
 
 
