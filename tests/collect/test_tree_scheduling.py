@@ -9,6 +9,8 @@ import pytest
 
 from collect.replay import StoredTree, replay_node
 from collect.settings import Budgets, DelegationSettings, RoleSampling
+from collect.textcraft import TextCraft
+from collect.textcraft_tasks import build_tasks
 from collect.world import Task
 from tests.collect.hut import Hut, ask, done, say
 from tests.collect.tree_lab import Fake, call, play, script
@@ -304,3 +306,34 @@ def test_prompts_only_grow_and_end_with_the_steps_left():
 def test_sampling_settings_do_not_matter_to_scripts():
     one, other = (hut(TWO, deterministic=True, act_sampling=RoleSampling(temperature=t)) for t in (0.0, 1.0))
     assert commands(one) == commands(other)
+
+
+@pytest.mark.parametrize(
+    "targets,reason",
+    [
+        ({"m0_i1": 0}, "count of m0_i1 must be an integer from 1"),
+        ({"m0_i1": -2}, "count of m0_i1 must be an integer from 1"),
+        ({"m0_i1": 1.5}, "count of m0_i1 must be an integer from 1"),
+        ({"m0_i1": True}, "count of m0_i1 must be an integer from 1"),
+        ({"moon": 1}, "target moon is not a craftable item"),
+        ([["m0_i1", 1], ["m0_i1", 2]], "target m0_i1 is named twice"),
+        ({}, "targets must name 1 to 16 items, got 0"),
+        ([], "targets must name 1 to 16 items, got 0"),
+    ],
+)
+@pytest.mark.parametrize("delegation", [PARALLEL, DelegationSettings(), DelegationSettings(mode="counterfactual")])
+def test_bad_targets_are_refused_before_a_child_exists(targets, reason, delegation):
+    task = build_tasks({"worlds": "1000-1000", "n": 1, "tier_mix": {2: 1.0}})[0]
+    reply = script({"": [call("delegate", targets=targets), finish()]})
+    tree = play(reply, world=TextCraft("strict"), plan_changes={"task": task}, delegation=delegation)
+    launch = tree.turns[0]["delegations"][0]
+    assert (launch["status"], launch["delegation_id"]) == ("invalid", None)
+    assert launch["reason"].startswith(reason)
+    assert (len(tree.nodes), len(tree.branches), len(tree.rubrics)) == (1, 0, 0)
+
+
+def test_a_key_that_occurs_twice_is_no_launch():
+    text = '{"tool":"delegate","targets":{"m0_i1":1,"m0_i1":2}}'
+    tree = play(script({"": [text, finish()]}))
+    assert tree.turns[0]["error"] == 'not valid JSON: key "m0_i1" occurs twice'
+    assert len(tree.nodes) == 1
