@@ -176,11 +176,14 @@ def claim_evaluation(store: Store, evaluation: Evaluation, phase: CollectConfig)
 
 
 def _refuse_other(store: Store, evaluation: Evaluation, name: str) -> None:
-    """Refuse to begin an evaluation beside an unfinished one that is meant to be the same."""
+    """Refuse to begin an evaluation beside an unfinished one that is meant to be the same, or one closed early."""
     stamp = evaluation.stamp
     for plan_name in plan_names(store):
         plan = read_plan(store, plan_name)
         other = plan.about.get("evaluation")
+        if plan.run_id == name and plan.sealed():
+            msg = f"{plan.path}: this evaluation was sealed without all its tasks, and a sealed epoch never changes"
+            raise StoreError(msg, hint="report what is there, or evaluate into another store")
         if plan.run_id == name or plan.phase != "eval" or other is None or plan.sealed():
             continue
         if any(other[key] != stamp[key] for key in PLACE):

@@ -91,6 +91,7 @@ def eval_phase(base: CollectConfig, *, n_tasks: GroupCount, samples: int, temper
     body["sampling"]["act"]["temperature"] = temperature
     body["delegation"]["mode"] = "plain"
     body["rubric"]["purposes"] = []
+    body["tree_retries"] = max(1, base.tree_retries)
     return CollectConfig.model_validate(body)
 
 

@@ -101,6 +101,15 @@ def test_an_unfinished_evaluation_of_other_code_or_settings_is_refused_with_its_
     assert again != name
 
 
+def test_an_evaluation_that_was_closed_early_is_not_begun_again(tmp_path):
+    (request,) = asked("scripted:oracle", limit=4)
+    store = sd.create(tmp_path / "s")
+    run(store, request, part=Share(0, 2))
+    sd.seal(store, "e000000", partial=True)
+    with pytest.raises(StoreError, match=r"plans/e000000.json: this evaluation was sealed without all its tasks"):
+        run(store, request)
+
+
 def test_what_changes_nothing_names_nothing(tmp_path):
     (first,) = asked("scripted:oracle")
     (second,) = asked("scripted:oracle", "collect.concurrency=3", "tree_retries=5", "collect.budgets.retries=0")
