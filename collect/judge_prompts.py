@@ -16,7 +16,7 @@ import yaml
 
 from collect.policy import Message
 from collect.prompts import shortened
-from collect.subject import Case
+from collect.subject import Case, Step
 from sera_data.canonical import canonical_json, sha256_json
 
 
@@ -56,18 +56,20 @@ def messages_sha256(messages: Sequence[Message]) -> str:
     return sha256_json([{"role": message.role, "content": message.content} for message in messages])
 
 
-def _steps(steps: Sequence[tuple[str, str | None]], limit: int) -> list[str]:
-    whole = [_step(number, *step, longest=None) for number, step in enumerate(steps, start=1)]
+def _steps(steps: Sequence[Step], limit: int) -> list[str]:
+    whole = [_step(number, step, longest=None) for number, step in enumerate(steps, start=1)]
     if sum(map(len, whole)) + len(whole) <= limit:
         return whole
     longest = max(40, limit // 10)  # texts are cut before they are quoted, so that a line stays JSON
-    return shortened([_step(number, *step, longest=longest) for number, step in enumerate(steps, start=1)], limit)
+    return shortened([_step(number, step, longest=longest) for number, step in enumerate(steps, start=1)], limit)
 
 
-def _step(number: int, reply: str, answer: str | None, *, longest: int | None) -> str:
-    body: dict[str, str | int] = {"step": number, "call": _clip(reply, longest)}
-    if answer is not None:
-        body["answer"] = _clip(answer, longest)
+def _step(number: int, step: Step, *, longest: int | None) -> str:
+    body: dict[str, str | int] = {"step": number, "call": _clip(step.reply, longest)}
+    if step.helpers:
+        body["helpers"] = _clip("\n".join(step.helpers), longest)
+    if step.answer is not None:
+        body["answer"] = _clip(step.answer, longest)
     return json.dumps(body, ensure_ascii=False)
 
 

@@ -6,13 +6,16 @@ are invalid labels and never end a tree. Nodes lost to infrastructure are not ju
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from collect.acting import changes_of
 from collect.asking import InfrastructureFault
 from collect.context import TreeContext
 from collect.labels import InlineJudge, LabellerRefused, Opinion, label_row
-from collect.records import NodeRecord
+from collect.records import NodeRecord, committed
 from collect.rows import program_verdict, walk
-from collect.subject import Step, Subject
+from collect.steps import steps_of
+from collect.subject import Subject
 from collect.together import together
 from schemas.words import LabelUse
 from sera_data.canonical import derive_seed
@@ -23,7 +26,21 @@ async def judge_tree(context: TreeContext, root: NodeRecord) -> None:
     judge = context.services.judge
     if judge is None or context.plan.purpose not in judge.config.purposes:
         return
-    wanted = [(node, *use) for node in walk(root) if (use := _use(context, judge, node)) is not None]
+    fresh = [node for node in walk(root) if not node.label_rows]
+    await _judge(context, judge, [(node, *use) for node in fresh if (use := _use(context, judge, node)) is not None])
+
+
+async def judge_candidates(context: TreeContext, nodes: Sequence[NodeRecord]) -> None:
+    """Add the judge's label rows to finished candidates, all of them, for a selector; where a program can check them
+    the rows serve the audit."""
+    judge = context.services.judge
+    assert judge is not None
+    await _judge(context, judge, [(node, "audit" if _checkable(context, node) else "train", 1.0) for node in nodes])
+
+
+async def _judge(
+    context: TreeContext, judge: InlineJudge, wanted: Sequence[tuple[NodeRecord, LabelUse, float]]
+) -> None:
     await together(
         _vote(context, judge, node, attempt=attempt, use=use, probability=probability)
         for node, use, probability in wanted
@@ -44,15 +61,18 @@ def _use(context: TreeContext, judge: InlineJudge, node: NodeRecord) -> tuple[La
     """How a node is labelled and with which probability it was chosen; None when it is not."""
     if node.outcome == "infra_error":
         return None
-    try:
-        checked = program_verdict(context, node) is not None
-    except InfrastructureFault:
-        checked = False
-    if not checked:
+    if not _checkable(context, node):
         return "train", 1.0
     share = judge.config.audit_share
     draw = derive_seed(context.plan.seed, node.node_id, "audit") / 2**63
     return ("audit", share) if draw < share else None
+
+
+def _checkable(context: TreeContext, node: NodeRecord) -> bool:
+    try:
+        return program_verdict(context, node) is not None
+    except InfrastructureFault:
+        return False
 
 
 async def _vote(
@@ -79,7 +99,9 @@ async def _vote(
 def subject_of(context: TreeContext, node: NodeRecord) -> Subject:
     """A finished node as labellers get it."""
     assert node.outcome is not None
-    acts = [row for row in node.turns if row["kind"] == "act"]
+    members = _with_helpers(node)
+    turns = {member.node_id: [row for row in member.turns if row["kind"] == "act"] for member in members}
+    goals = {member.node_id: member.goal for member in members if member is not node}
     return Subject(
         world=context.world,
         node_id=node.node_id,
@@ -95,12 +117,14 @@ def subject_of(context: TreeContext, node: NodeRecord) -> Subject:
         message=node.message,
         start=node.start,
         end=node.end,
-        steps=[Step(row["text"], row["observation"], _finishes(row["tool_calls"])) for row in acts],
+        steps=steps_of(node.node_id, turns=turns, goals=goals, goal_kind=context.world.goal_kind),
         changes=changes_of(node),
         scheduling=node.delegation.scheduling if node.delegation is not None else "sequential",
         loop=context.settings.budgets.loop,
     )
 
 
-def _finishes(calls: list[dict[str, object]]) -> bool:
-    return any(call["tool"] == "finish" and call["ok"] for call in calls)
+def _with_helpers(node: NodeRecord) -> list[NodeRecord]:
+    """The node and its committed descendants."""
+    children = [child for launch in node.delegations if (child := committed(launch)) is not None]
+    return [node, *(member for child in children for member in _with_helpers(child))]

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from collect.label_selection import query, stored_world
-from collect.subject import Step, Subject
+from collect.replay import introduce
+from collect.steps import changes_of_turns, steps_of
+from collect.subject import Subject
 from collect.world import Task, World
 from sera_data.errors import StoreError
 
@@ -26,12 +28,12 @@ def load_subjects(con: duckdb.DuckDBPyConnection, nodes: Sequence[str]) -> dict[
     if missing:
         msg = f"node {missing[0]} is planned for a label, but is not in the store"
         raise StoreError(msg, hint="sera data verify STORE names damaged files")
-    steps: dict[str, list[Step]] = {}
+    turns: dict[str, dict[str, list[Mapping[str, Any]]]] = {node: {} for node in nodes}
     for row in _rows(con, "label_steps", nodes):
-        steps.setdefault(row["node_id"], []).append(Step(row["reply"], row["answer"], row["finish"]))
-    changes: dict[str, list[Mapping[str, Any]]] = {}
-    for row in _rows(con, "label_changes", nodes):
-        changes.setdefault(row["node_id"], []).append(json.loads(row["delta"]))
+        turns[row["subject"]].setdefault(row["node_id"], []).append(row)
+    goals: dict[str, dict[str, str]] = {node: {} for node in nodes}
+    for row in _rows(con, "label_goals", nodes):
+        goals[row["subject"]][row["node_id"]] = row["goal"]
     started: set[str] = set()
     found = {}
     for row in rows:
@@ -39,9 +41,9 @@ def load_subjects(con: duckdb.DuckDBPyConnection, nodes: Sequence[str]) -> dict[
         node = row["node_id"]
         try:
             if row["task_id"] not in started:
-                world.reset(_task(row))
+                introduce(world, _task(row))
                 started.add(row["task_id"])
-            found[node] = _subject(row, world, steps.get(node, []), changes.get(node, []))
+            found[node] = _subject(row, world, turns[node], goals[node])
         except (ValueError, KeyError, TypeError) as error:
             msg = f"node {node}: world {world.name!r} cannot load its stored states: {type(error).__name__}: {error}"
             raise StoreError(msg, hint="label it with the version of the world that played it") from error
@@ -49,7 +51,10 @@ def load_subjects(con: duckdb.DuckDBPyConnection, nodes: Sequence[str]) -> dict[
 
 
 def _subject(
-    row: Mapping[str, Any], world: World[Any], steps: Sequence[Step], changes: Sequence[Mapping[str, Any]]
+    row: Mapping[str, Any],
+    world: World[Any],
+    turns: Mapping[str, Sequence[Mapping[str, Any]]],
+    goals: Mapping[str, str],
 ) -> Subject:
     return Subject(
         world=world,
@@ -66,8 +71,8 @@ def _subject(
         message=row["message"],
         start=world.load(row["start_state"]),
         end=world.load(row["end_state"]),
-        steps=steps,
-        changes=changes,
+        steps=steps_of(row["node_id"], turns=turns, goals=goals, goal_kind=world.goal_kind),
+        changes=changes_of_turns(turns),
         scheduling=row["scheduling"] or "sequential",
         loop=row["loop"],
     )

@@ -23,11 +23,15 @@ ENDING = re.compile(r"^\[(?:success|failure|exhausted)\]", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One act turn: the agent's reply, the answer it got (None after the last), whether it called finish."""
+    """One act turn: the agent's reply, the answer it got (None after the last), whether it called finish.
+
+    helpers: goals and calls of the agents that it launched in this turn, one line each.
+    """
 
     reply: str
     answer: str | None
     finish: bool = False
+    helpers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,7 @@ class Case:
     parent_goal: str | None
     goal: str
     context: str | None
-    steps: Sequence[tuple[str, str | None]]
+    steps: Sequence[Step]
     finish: Finish
     report: str | None
     change: Mapping[str, Any]
@@ -85,7 +89,7 @@ def case_of(subject: Subject) -> Case:
         parent_goal=subject.parent_goal,
         goal=subject.goal,
         context=subject.context,
-        steps=[(step.reply, neutral(step.answer)) for step in subject.steps],
+        steps=subject.steps,
         finish=_finish(subject),
         report=subject.message,
         change=_change(subject),

@@ -1,9 +1,14 @@
--- The act turns of one unit's nodes: reply, answer, and whether the agent called finish in it.
+-- The act turns of each chosen node and of its committed descendants.
+with chosen as (select unnest($nodes) as node_id)
 select
-    node_id,
-    text as reply,
-    observation as answer,
-    coalesce(list_bool_or([c.tool = 'finish' and c.ok for c in tool_calls]), false) as finish
-from turns
-where kind = 'act' and node_id in (select unnest($nodes))
-order by node_id, step
+    c.node_id as subject, t.node_id, t.step, t.text, t.observation, t.error, t.tool_calls, t.order_stamp
+from turns as t
+join chosen as c
+    on t.tree_id = split_part(c.node_id, '/', 1)
+    and (
+        t.node_id = c.node_id
+        or starts_with(t.node_id, c.node_id || '/')
+        and regexp_full_match(substr(t.node_id, length(c.node_id) + 1), '(/t\d+d\d+b0)+')
+    )
+where t.kind = 'act'
+order by subject, t.node_id, t.step

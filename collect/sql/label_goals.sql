@@ -1,0 +1,9 @@
+-- Goals of the committed descendants of each chosen node.
+with chosen as (select unnest($nodes) as node_id)
+select c.node_id as subject, n.node_id, n.goal
+from nodes as n
+join chosen as c
+    on n.tree_id = split_part(c.node_id, '/', 1)
+    and starts_with(n.node_id, c.node_id || '/')
+    and regexp_full_match(substr(n.node_id, length(c.node_id) + 1), '(/t\d+d\d+b0)+')
+order by subject, n.node_id
