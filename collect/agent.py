@@ -131,6 +131,7 @@ def _open(context: TreeContext, node: NodeRecord) -> Transcript:
     opening = act_messages(
         context.services.style,
         world=context.world.name,
+        profile=context.world.profile,
         dialect=context.services.dialect.name,
         tools=context.world.tools(),
         assignment=assignment,

@@ -56,7 +56,7 @@ class TreeContext:
     @property
     def voice(self) -> Voice:
         """What prompt texts are chosen by."""
-        return Voice(self.services.style, self.services.dialect.name, self.world.name)
+        return Voice(self.services.style, self.services.dialect.name, self.world.name, self.world.profile)
 
     def policy(self, role: Role) -> Policy:
         """The policy that serves a role."""

@@ -5,7 +5,7 @@ answers, whether it called finish and the net change of the world - never a rewa
 environment. A long trajectory loses middle turns; goal, rubric and answer format are never cut.
 
 A text is looked up in the file of style and dialect, then in the style's own; in each of them what stands under
-`worlds: NAME:` comes first.
+`worlds: NAME/PROFILE:` comes first, then what stands under `worlds: NAME:`.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """What prompt texts are chosen by: style, dialect of the replies, name of the world."""
+    """What prompt texts are chosen by: style, dialect of the replies, name and rule profile of the world."""
 
     style: str
     dialect: str
     world: str
+    profile: str | None = None
 
     def text(self, key: str) -> str | None:
         """The text of a key, or None where no file has it."""
         for texts in _files(self.style, self.dialect):
-            found = texts.get("worlds", {}).get(self.world, {}).get(key, texts.get(key))
+            own = texts.get("worlds", {})
+            names = (f"{self.world}/{self.profile}", self.world)
+            found = next((own[name][key] for name in names if key in own.get(name, {})), texts.get(key))
             if key == "rules" and isinstance(found, Mapping):
                 found = found.get(self.world)
             if found is not None:
@@ -82,10 +85,16 @@ def _files(style: str, dialect: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def act_messages(
-    style: str, *, world: str, tools: Sequence[Tool], assignment: Assignment, dialect: str = "json"
+    style: str,
+    *,
+    world: str,
+    tools: Sequence[Tool],
+    assignment: Assignment,
+    dialect: str = "json",
+    profile: str | None = None,
 ) -> list[Message]:
     """First messages of an agent."""
-    voice = Voice(style, dialect, world)
+    voice = Voice(style, dialect, world, profile)
     return [
         Message("system", _system(voice, "act", tuple(tools))),
         Message("user", _assignment(voice, assignment)),

@@ -17,6 +17,7 @@ from collect.settings import Budgets, DelegationSettings, RubricSettings, TreeSe
 from collect.textworld import TextWorld
 from collect.textworld_tasks import TextWorldParams, tasks_of
 from collect.tree import run_tree
+from collect.world import Verdict
 from sera_data.errors import UsageError
 from tests.collect.test_tree_scheduling import VOLATILE, replays
 from tests.collect.test_tree_tokens import Characters
@@ -198,3 +199,30 @@ def test_children_start_where_their_parent_is_and_get_the_tasks_budget():
 def test_a_script_of_another_world_is_refused():
     with pytest.raises(UsageError, match=r"does not play textworld; allowed: .*dish_parallel"):
         run("careless", tasks()[:1])
+
+
+class Marked(TextWorld):
+    """Plants what no prompt may show into verdicts."""
+
+    def verdict(self, start, end, targets, *, changes=None):
+        found = super().verdict(start, end, targets, changes=changes or ())
+        return found if found is None else Verdict(found.success, {**found.details, "m": "MARKER-LABEL"})
+
+
+@pytest.mark.parametrize("profile", ["sync-v9", "strict"])
+@pytest.mark.parametrize("style", ["terse", "full"])
+def test_prompts_hold_the_rules_of_the_profile_and_no_verdict(profile, style):
+    name = "dish_parallel" if profile == "sync-v9" else "delegating_oracle"
+    chosen = tasks(profile)[:2]
+    for result in run(name, chosen, world=Marked(profile), purpose="rubric", style=style, delegation=PARALLEL):
+        assert any("MARKER" in (label["details"] or "") for label in result.rows["labels"])
+        calls = [entry for turn in result.rows["turns"] for entry in turn["tool_calls"]]
+        assert any(entry["feedback"] == "success" for entry in calls)
+        for transcript in result.transcripts:
+            system, *chat = transcript.messages
+            own_hands = "your hands and this conversation are your own" in system.content
+            assert own_hands == (style == "full" and profile == "strict" and transcript.role == "act")
+            prompts = [m.content for m in chat if m.role == "user"]
+            text = "\n".join(li for p in prompts for li in p.split("\n") if not li.startswith("Rubric: "))
+            for word in ("MARKER", "reward", "success", "failure", "exhausted", "score"):
+                assert word not in text
