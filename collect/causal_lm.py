@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 from transformers.cache_utils import Cache
+from transformers.utils.logging import disable_progress_bar
 
 from collect.model_files import require_weights
 from collect.slots import Row
@@ -93,10 +94,11 @@ class CausalDecoder:
         if not isinstance(kind, torch.dtype):
             msg = f"dtype must be float32, bfloat16 or float16, got {dtype!r}"
             raise UsageError(msg)
-        model: Any
-        model, report = AutoModelForCausalLM.from_pretrained(
+        disable_progress_bar()
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=kind, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
         )
+        model, report = loaded
         require_weights(directory, report, tied=model.config.tie_word_embeddings)
         return cls(model.to(device), slots=slots, max_context=max_context)
 

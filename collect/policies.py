@@ -35,7 +35,7 @@ def split_spec(spec: str) -> tuple[str, str]:
         return name, argument
     if is_policy_directory(Path(spec)):
         return DIRECTORY_ENGINE, spec
-    if Path(spec).is_dir():
+    if spec and Path(spec).is_dir():  # '' would be the working directory
         read_policy_directory(spec)  # says what is missing
     allowed = ", ".join(engines())
     msg = f"no policy {spec!r}; allowed: an engine ({allowed}) as NAME or NAME:ARGUMENT, or a policy directory"

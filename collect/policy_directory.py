@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collect.policy import Identity
 from sera_data.canonical import sha256_file, sha256_json
@@ -40,7 +40,7 @@ class PolicyJson(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     format: int
     name: str
-    version: int
+    version: int = Field(ge=0, lt=2**31)
     parent: str | None
     run_id: str | None
     style: Style

@@ -40,7 +40,7 @@ class EngineOptions(Config):
 
     device: str = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
-    slots: int = Field(default=64, ge=1)
+    slots: int = Field(default=64, ge=1, le=4096)
     context: int | None = Field(default=None, ge=2)
     forward: Literal["auto", "qwen3", "transformers"] = "auto"
     template: dict[str, Any] = Field(default_factory=dict)
@@ -101,23 +101,42 @@ def open_policy(argument: str, *, options: Mapping[str, Any]) -> Policy:
 
 def open_pocket(argument: str, *, options: Mapping[str, Any]) -> Policy:
     """The policy shipped with the package for a world: `pocket` (TextCraft) or `pocket:textworld`."""
-    directory = POCKETS.get(argument or "textcraft")
-    if directory is None:
-        msg = f"no pocket policy for {argument!r}; allowed: {', '.join(POCKETS)}"
-        raise UsageError(msg, hint="write pocket or pocket:textworld, or transformers:DIR for a directory")
+    directory = pocket_directory(argument)
     read_policy_directory(directory)
     return open_policy(str(directory), options=options)
+
+
+def pocket_directory(world: str) -> Path:
+    """Where the shipped policy of a world lies; '' is TextCraft. UsageError for a world without one."""
+    directory = POCKETS.get(world or "textcraft")
+    if directory is None:
+        msg = f"no pocket policy for {world!r}; allowed: {', '.join(POCKETS)}"
+        raise UsageError(msg, hint="write pocket or pocket:textworld, or transformers:DIR for a directory")
+    return directory
 
 
 def read_options(options: Mapping[str, Any]) -> EngineOptions:
     """Validated options; raises UsageError that names the key, what was got and what is allowed."""
     try:
-        return EngineOptions.model_validate(dict(options))
+        settings = EngineOptions.model_validate(dict(options))
     except ValidationError as error:
         fault = error.errors()[0]
         key = ".".join(str(part) for part in fault["loc"])
         msg = f"policy option {key!r}: {fault['msg']}, got {fault.get('input')!r}"
         raise UsageError(msg, hint=f"allowed: {', '.join(sorted(EngineOptions.model_fields))}") from None
+    _require_device(settings.device)
+    return settings
+
+
+def _require_device(name: str) -> None:
+    """Refuse a device that is no device, or that this machine lacks, before a model is loaded."""
+    import torch
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+        msg = f"policy option 'device': {name!r} is not usable here: {' '.join(str(error).split())[:200]}"
+        raise UsageError(msg, hint="cpu is always there; cuda wants a GPU and a torch built for it") from None
 
 
 def load_decoder(directory: Path, settings: EngineOptions) -> Decoder:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from learn.state_file import replace_file
+from learn.state_file import replace_file, write_faults
 from sera_data.canonical import canonical_json
 from sera_data.disk import sync_directory, write_bytes
 from sera_data.errors import SeraError
@@ -85,10 +85,21 @@ def read(path: Path) -> Checkpoint:
         if body.get("format") != FORMAT:
             msg = f"checkpoint {path} has format {body.get('format')!r}, this release reads {FORMAT}"
             raise CheckpointError(msg, hint="continue with the release that wrote it, or start in a new directory")
-        return Checkpoint(path, State(**body))
-    except (OSError, json.JSONDecodeError, TypeError, AttributeError) as error:
+        state = State(**body)
+        _require_types(state)
+        return Checkpoint(path, state)
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError) as error:
         msg = f"cannot read checkpoint {path}: {error}"
         raise CheckpointError(msg, hint=f"remove {path}; the checkpoint before it is used then") from None
+
+
+def _require_types(state: State) -> None:
+    kinds = {"run_id": str, "snapshot_sha256": str, "epoch": int, "version": int, "cursor": int, "finished": bool}
+    for name, kind in {**kinds, "consumed": dict, "rows": list, "world_size": int, "zero": int}.items():
+        value = getattr(state, name)
+        if not isinstance(value, kind):
+            msg = f"{name} must be {kind.__name__}, got {value!r}"
+            raise TypeError(msg)
 
 
 def require_tokenizer(checkpoint: Checkpoint, tokenizer_sha256: str | None) -> None:
@@ -109,16 +120,17 @@ def save(root: Path, engine: Engine, state: State, *, keep: int) -> Checkpoint:
     name = f"c{int(before.path.name[1:]) + 1 if before else 0:06d}"
     staging, target = root / f".tmp-{name}", root / name
     ranks.barrier()
-    if ranks.first:
-        shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir(parents=True)
-    ranks.barrier()
-    engine.save(staging)
-    write_bytes(staging / f"random-{ranks.rank:05d}.json", canonical_json(random_states()).encode())
-    ranks.barrier()
-    if ranks.first:
-        _publish(staging, target, state)
-        _prune(root, keep)
+    with write_faults(target, aside=staging):
+        if ranks.first:
+            shutil.rmtree(staging, ignore_errors=True)
+            staging.mkdir(parents=True)
+        ranks.barrier()
+        engine.save(staging)
+        write_bytes(staging / f"random-{ranks.rank:05d}.json", canonical_json(random_states()).encode())
+        ranks.barrier()
+        if ranks.first:
+            _publish(staging, target, state)
+            _prune(root, keep)
     ranks.barrier()
     return Checkpoint(target, state)
 
@@ -129,10 +141,16 @@ def load(checkpoint: Checkpoint, engine: Engine) -> None:
     if state.zero != engine.zero:
         msg = f"checkpoint {checkpoint.path} was written with ZeRO stage {state.zero}, the config says {engine.zero}"
         raise CheckpointError(msg, hint=f"continue with --set engine.zero={state.zero}")
-    engine.load(checkpoint.path / "universal" if needs_conversion(state, ranks.size) else checkpoint.path)
-    own = checkpoint.path / f"random-{ranks.rank:05d}.json"
-    if own.exists():
-        set_random_states(json.loads(own.read_text(encoding="utf-8")))
+    try:
+        engine.load(checkpoint.path / "universal" if needs_conversion(state, ranks.size) else checkpoint.path)
+        own = checkpoint.path / f"random-{ranks.rank:05d}.json"
+        if own.exists():
+            set_random_states(json.loads(own.read_text(encoding="utf-8")))
+    except SeraError:
+        raise
+    except Exception as error:  # torch, pickle and zip name a cut file each in their own way
+        msg = f"checkpoint {checkpoint.path} is damaged: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise CheckpointError(msg, hint=f"remove {checkpoint.path}; the checkpoint before it is used then") from error
 
 
 def needs_conversion(state: State, world_size: int) -> bool:

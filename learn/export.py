@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save_file
 
 from collect.policy_directory import PolicyDirectory, read_policy_directory, write_policy_json
+from learn.state_file import write_faults
 from sera_data.disk import sync_directory, sync_files
 from sera_data.errors import SeraError
 
@@ -35,8 +36,21 @@ def export_policy(
     if target.exists():
         return _written(target, parent=parent, version=version, run_id=run_id)
     staging = target.with_name(f".tmp-{target.name}")
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    with write_faults(target, aside=staging):
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        _write(staging, weights=weights, tied=tied, parent=parent)
+        write_policy_json(
+            staging, name=parent.name, version=version, style=parent.style, parent=parent.sha256, run_id=run_id
+        )
+        sync_files(staging)
+        staging.rename(target)
+        sync_directory(target.parent)
+    return read_policy_directory(target)
+
+
+def _write(staging: Path, *, weights: Mapping[str, torch.Tensor], tied: bool, parent: PolicyDirectory) -> None:
+    """Weights, config and the parent's other files."""
     kept = {n: t.contiguous() for n, t in weights.items() if not (tied and n == "lm_head.weight")}
     save_file(kept, staging / WEIGHTS, metadata={"format": "pt"})
     for name in parent.files:
@@ -46,13 +60,6 @@ def export_policy(
     config.pop("torch_dtype", None)
     config["dtype"] = str(next(iter(kept.values())).dtype).removeprefix("torch.")
     (staging / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    write_policy_json(
-        staging, name=parent.name, version=version, style=parent.style, parent=parent.sha256, run_id=run_id
-    )
-    sync_files(staging)
-    staging.rename(target)
-    sync_directory(target.parent)
-    return read_policy_directory(target)
 
 
 def _written(target: Path, *, parent: PolicyDirectory, version: int, run_id: str) -> PolicyDirectory:

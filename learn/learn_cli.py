@@ -70,12 +70,19 @@ def learn(
 
 
 def policy_directory(spec: str) -> Path:
-    """The directory of a policy spec: a path, or 'pocket'."""
-    if spec == "pocket":
-        from collect.transformers_policy import POCKET
+    """The directory of a policy spec: a path, 'pocket' or 'pocket:WORLD'; UsageError when there is none."""
+    from sera_data.errors import UsageError
 
-        return POCKET
-    return Path(spec.removeprefix("transformers:"))
+    engine, _, argument = spec.partition(":")
+    if engine == "pocket":
+        from collect.transformers_policy import pocket_directory
+
+        return pocket_directory(argument)
+    text = argument if engine == "transformers" else spec
+    if not text or not Path(text).is_dir():
+        msg = f"no policy {spec!r} to train; allowed: a policy directory, pocket, or pocket:WORLD"
+        raise UsageError(msg, hint="'sera policy make DIR' makes one of a downloaded model")
+    return Path(text)
 
 
 def _settings(path: Path | None, method: str | None, credit: Path | None, overrides: list[str]) -> LearnConfig:

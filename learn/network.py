@@ -47,9 +47,10 @@ def load_network(
     """The network of a policy directory, its vocabulary mask applied; `recompute` trades time for activations."""
     disable_progress_bar()
     with loading_faults(directory):
-        model, report = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             directory, dtype=dtype, attn_implementation=NAME, local_files_only=True, output_loading_info=True
         )
+    model, report = loaded
     require_weights(directory, report, tied=model.config.tie_word_embeddings)
     if recompute:
         model.gradient_checkpointing_enable({"use_reentrant": False})

@@ -20,6 +20,7 @@ from typing import Any
 from collect.interruption import Interrupted, Interruption
 from sera_data.errors import SeraError
 
+COMMAND = (sys.executable, "-m", "sera_data")
 PR_SET_PDEATHSIG = 1
 
 
@@ -29,7 +30,7 @@ class PhaseError(SeraError):
 
 def run_phase(arguments: Sequence[str | Path]) -> dict[str, Any]:
     """Run `sera ARGUMENTS --json` and return its result; PhaseError carries its exit code."""
-    command = [sys.executable, "-m", "sera_data", *map(str, arguments), "--json"]
+    command = [*COMMAND, *map(str, arguments), "--json"]
     with Interruption().active() as interruption:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), preexec_fn=_ends_with_parent())
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import sera_data
-from collect.policy_directory import PolicyDirectory
+from collect.policy_directory import PolicyDirectory, is_policy_directory
 from collect.shard import Provenance, runs_row
 from learn.checkpoint import State
 from learn.config import LearnConfig
@@ -113,6 +113,11 @@ def read_result(phase: Phase, plan: Plan) -> Result:
         found = rows.to_arrow_table().to_pylist()
     version = found[-1]["version_out"] if found else phase.parent.version
     policy = policy_path(phase.out, version) if version != phase.parent.version else phase.parent.path
+    if not is_policy_directory(policy):
+        msg = f"this phase was finished before (plan {plan.name}), but its policy is not at {policy}"
+        raise SeraError(
+            msg, hint="give the --out that it was run with, or train anew under another name: --set name=again"
+        )
     return Result(phase.run_id, phase.epoch, version, policy, found, plan.name, fruitless(phase), repeated=True)
 
 

@@ -1,18 +1,26 @@
-"""A small file that says where a run stands, replaced whole.
+"""What a run writes to say where it stands: small files replaced whole, directories written aside.
 
-Invariant: a reader finds the old content or the new one. What a killed process left beside the file is overwritten by
-the next write; a write that fails leaves nothing beside it. A file that cannot be read is named with the way out.
+Invariant: a reader finds the old content or the new one. What a killed process left aside is overwritten by the next
+write; a write that fails leaves nothing aside, so that a full disk is not kept full. A file that cannot be read is
+named with the way out.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sera_data.disk import sync_directory
 from sera_data.errors import SeraError
+
+LITTLE = 4 << 20
+"""Bytes left when an error of a library is blamed on the disk."""
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -28,6 +36,30 @@ def replace_file(path: Path, data: bytes) -> None:
         aside.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def write_faults(target: Path, *, aside: Path) -> Iterator[None]:
+    """Turn what the disk raises, or a library that writes to it, into SeraError, and remove what was written aside."""
+    try:
+        yield
+    except SeraError:
+        raise
+    except Exception as error:  # torch and safetensors have errors of their own for a full disk
+        shutil.rmtree(aside, ignore_errors=True)
+        number = error.errno if isinstance(error, OSError) else None
+        full = number in (errno.ENOSPC, errno.EDQUOT) or not _has_room(target.parent)
+        reason = "the disk is full" if full else " ".join(str(error).split())[:200]
+        msg = f"{target} was not written: {reason}"
+        raise SeraError(msg, hint="nothing was lost: free space or fix the cause, then run the same command") from error
+
+
+def _has_room(directory: Path) -> bool:
+    """False when the file system says that it holds no more than a little; True where it cannot say."""
+    try:
+        return shutil.disk_usage(directory).free > LITTLE
+    except OSError:
+        return True
 
 
 def read_object(path: Path, *, hint: str) -> dict[str, Any]:

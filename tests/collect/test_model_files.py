@@ -11,6 +11,7 @@ from collect.model_files import read_mask
 from collect.policy_directory import PolicyDirectoryError, write_policy_json
 from collect.transformers_policy import POCKET, open_policy
 from learn.network import load_network
+from sera_data.errors import UsageError
 
 
 def spoil_json(name, change):
@@ -94,6 +95,20 @@ def test_the_learner_refuses_it(folder, fault):
     spoiled(folder, (WEIGHTS | MASKS)[fault])
     with pytest.raises(PolicyDirectoryError, match=str(folder)):
         load_network(folder, dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"device": "banana"}, "'banana' is not usable here"),
+        ({"device": "cuda:77"}, "'cuda:77' is not usable here"),
+        ({"slots": 2_000_000_000}, "'slots'.*got 2000000000"),
+        ({"sluts": 3}, "'sluts'.*allowed: context, device"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_before_loading(options, says):
+    with pytest.raises(UsageError, match=says):
+        open_policy(str(POCKET), options=options)
 
 
 def test_a_whole_directory_loads(folder):

@@ -54,6 +54,8 @@ def test_missing_and_added_files_are_named(folder):
         ({"format": 2}, "format 2, this release reads format 1"),
         ({"style": "loud"}, "style"),
         ({"version": "4"}, "version"),
+        ({"version": -1}, "version.*greater than or equal to 0"),
+        ({"version": 2**70}, "version.*less than"),
         ({"files": {"../secret": "00"}}, "not a plain file name"),
         ({"extra": 1}, "extra"),
     ],

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from learn.checkpoint import (
     set_random_states,
 )
 from learn.ranks import Ranks
+from sera_data.errors import SeraError
 
 STATE = State(
     run_id="r-1",
@@ -101,8 +103,9 @@ def test_a_failed_save_leaves_the_one_before(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "write_bytes", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(SeraError, match=r"c000001 was not written: the disk is full .*nothing was lost"):
         save(tmp_path, Shards(b"new"), STATE, keep=1)
+    assert not list(tmp_path.glob(".tmp*"))  # it would keep the disk full
     engine = Shards()
     load(latest(tmp_path), engine)
     assert engine.content == b"old"
@@ -110,13 +113,40 @@ def test_a_failed_save_leaves_the_one_before(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [("{", "cannot read"), ('{"format": 99}', "format 99"), ('{"format": 1, "surprise": 2}', "cannot read")],
+    [
+        ("{", "cannot read"),
+        ("[]", "cannot read"),
+        ("[" * 100_000, "cannot read"),
+        ('{"format": 99}', "format 99"),
+        ('{"format": 1, "surprise": 2}', "cannot read"),
+        (json.dumps(asdict(STATE) | {"consumed": 5}), "consumed must be dict, got 5"),
+        (json.dumps(asdict(STATE) | {"cursor": "3"}), "cursor must be int"),
+    ],
 )
 def test_an_unreadable_state_is_named_with_the_way_out(tmp_path, text, fault):
     path = save(tmp_path, Shards(), STATE, keep=1).path
     (path / "state.json").write_text(text)
     with pytest.raises(CheckpointError, match=fault):
         read(path)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("PytorchStreamReader failed"), EOFError(), KeyError("module")])
+def test_damaged_shards_are_named_with_the_way_out(tmp_path, monkeypatch, fault):
+    found = save(tmp_path, Shards(), STATE, keep=1)
+
+    def broken(self, directory):
+        raise fault
+
+    monkeypatch.setattr(Shards, "load", broken)
+    with pytest.raises(CheckpointError, match=rf"c000000 is damaged: {type(fault).__name__}.*remove .*c000000"):
+        load(found, Shards())
+
+
+def test_damaged_random_states_are_named(tmp_path):
+    found = save(tmp_path, Shards(), STATE, keep=1)
+    (found.path / "random-00000.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        load(found, Shards())
 
 
 def test_another_zero_stage_is_refused(tmp_path):

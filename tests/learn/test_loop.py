@@ -1,18 +1,26 @@
 """The loop's bookkeeping with stand-ins for the phases: order, restart after a kill at any point, refusals."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import sera_data as sd
+from collect.transformers_policy import POCKETS
 from learn import loop as module
+from learn import process
 from learn.config import LearnConfig, LoopConfig
 from learn.demo_cli import PRESETS
+from learn.learn_cli import policy_directory
 from learn.loop import Loop, LoopError
 from learn.process import PhaseError, run_phase
 from sera_data.config import load_config
-from sera_data.errors import ConfigError
+from sera_data.errors import ConfigError, SeraError, UsageError
 
 CONFIG = LoopConfig(epochs=2, margin=1.5, learn=LearnConfig(updates_per_collect=4, groups_per_update=2))
 
@@ -150,8 +158,75 @@ def test_the_demo_trains_every_stage_between_two_epochs(world):
     groups = loop.groups(0)
     assert set(groups) == {"execution", "delegation", "rubric"}
     assert config.learn.optimizer.lr == 1e-4
-    assert (Path(__file__).parents[2] / "configs" / preset.name).read_text() == preset.read_text()
     assert config.collect.world.name == world
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda path: path.name)
+def test_the_config_to_look_at_is_the_one_that_the_demo_runs(preset):
+    """The wheel carries learn/presets, the reader of the repository finds configs/: the same bytes."""
+    assert (Path(__file__).parents[2] / "configs" / preset.name).read_bytes() == preset.read_bytes()
+
+
+def test_policies_to_train(tmp_path):
+    assert policy_directory("pocket") == POCKETS["textcraft"]
+    assert policy_directory("pocket:textworld") == POCKETS["textworld"]
+    assert policy_directory(str(tmp_path)) == policy_directory(f"transformers:{tmp_path}") == tmp_path
+    for spec in ("nowhere", "transformers:nowhere", "transformers:", "scripted:oracle", "pocket:chess"):
+        with pytest.raises(UsageError, match=r"^no (pocket )?policy"):
+            policy_directory(spec)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"steps": []}', '{"config": {}, "steps": [{"kind": "learn", "x": 1}]}'])
+def test_a_damaged_state_is_named_with_the_way_out(make, tmp_path, text):
+    make(World(tmp_path)).play()
+    (tmp_path / "run" / "loop.json").write_text(text)
+    with pytest.raises(SeraError, match=r"loop\.json.*give another --out; the store beside it is whole"):
+        make(World(tmp_path))
+
+
+def test_the_leftover_of_a_kill_between_write_and_rename_is_no_obstacle(make, tmp_path):
+    world = World(tmp_path)
+    loop = make(world)
+    (tmp_path / "run" / ".loop.json").write_text("half")
+    loop.play()
+    assert world.events == WANTED
+
+
+def test_a_phase_killed_by_a_signal_is_said_so(monkeypatch):
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"))
+    with pytest.raises(PhaseError, match=r"'sera collect' was killed by SIGKILL, as the system does when memory runs"):
+        run_phase(["collect"])
+
+
+LOOP = """
+import os, sys
+from learn import process
+process.COMMAND = (sys.executable, "-c", "import os, time; print(os.getpid(), file=sys.stderr, flush=True);"
+                   " time.sleep(600)".replace("sys", "__import__('sys')"))
+process.run_phase(["collect"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_phase_outlives_its_loop(number):
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    loop = subprocess.Popen([sys.executable, "-c", LOOP], env=env, stderr=subprocess.PIPE, text=True)
+    phase = int(loop.stderr.readline())
+    loop.send_signal(number)
+    loop.wait(timeout=60)
+    loop.stderr.close()
+    deadline = time.monotonic() + 60
+    while alive(phase) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(phase)
+
+
+def alive(pid):
+    """True while the process runs; a zombie that nobody has waited for yet is dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_phase_that_fails_ends_the_loop_with_its_exit_code(tmp_path, capfd):

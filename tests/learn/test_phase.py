@@ -20,7 +20,7 @@ from learn.ranks import join
 from learn.record import FruitlessError, require_fruitful
 from learn.rehearsal import rehearse
 from sera_data.config import load_config
-from sera_data.errors import ConfigError, StoreError
+from sera_data.errors import ConfigError, SeraError, StoreError
 from tests.collect.job_lab import small_config
 from tests.learn.puppet import Puppet, make_policy
 
@@ -130,6 +130,22 @@ def test_a_finished_phase_is_not_run_again(learned):
     assert (again.version, again.policy, again.plan) == (first.version, first.policy, first.plan)
     assert [r["loss"] for r in again.rows] == [r["loss"] for r in first.rows]
     assert len(sd.open(place / "store").updates.pl()) == 4
+
+
+def test_a_finished_phase_whose_policy_is_elsewhere_says_so(learned):
+    place, _, _ = learned
+    with pytest.raises(SeraError, match=r"finished before .* but its policy is not at .*elsewhere.*--set name=again"):
+        learn(place, "engine.checkpoint_every=1", out="elsewhere")
+
+
+def test_a_phase_is_not_mistaken_for_one_with_other_credit_rules(learned):
+    place, _, _ = learned
+    config = load_config(LearnConfig, None, [*SETTINGS, "engine.checkpoint_every=1"])
+    method = open_method("sera").with_params({"margin": 0.123})
+    store, policy = sd.open(place / "store"), place / "policy"
+    phase = open_phase(store, config=config, method=method, policy=policy, out=place / "run", epoch=None)
+    with pytest.raises(StoreError, match=r"with another credit, so this is not that phase.*--set name=again"):
+        learn_phase(phase, ranks=join())
 
 
 def test_other_tokenizers_and_runs_are_refused(learned, tmp_path):
