@@ -40,7 +40,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-BENCHMARKS ?= benchmarks/store_*.py benchmarks/textworld_*.py benchmarks/evaluation.py
+BENCHMARKS ?= benchmarks/store_*.py benchmarks/textworld_*.py benchmarks/evaluation.py benchmarks/textcraft_oracle.py
 bench: $(VENV)/.installed
 	for file in $(BENCHMARKS); do echo "== $$file"; $(RUN) PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 

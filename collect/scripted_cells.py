@@ -64,8 +64,8 @@ while need:
         if "needs" in info:
             runs = -(-now[info["item"]] // info["makes"])
             crafts.append(({{n: runs * info["needs"][n] for n in info["needs"]}}, (info["item"], runs * info["makes"])))
-            for n in info["needs"]: need[n] = need.get(n, 0) + runs * info["needs"][n]
-for needs, target in reversed(crafts): craft(needs, target)
+            need.update({{n: need.get(n, 0) + runs * info["needs"][n] for n in info["needs"]}})
+[craft(needs, target) for needs, target in reversed(crafts)]
 finish("done")"""
 
 
