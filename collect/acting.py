@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collect.context import TreeContext, in_world
+from collect.forking import remember
 from collect.records import NodeRecord, Row, committed
 from collect.turn_rows import tool_call
 from collect.world import Action, Event
@@ -19,22 +20,26 @@ ENDING = ("success", "failure", "exhausted")
 
 def enter(context: TreeContext, node: NodeRecord) -> None:
     """The agent appears in the world, where its parent is."""
-    parent = None if node.parent is None else node.parent.agent
+    agent, parent = node.agent, None if node.parent is None else node.parent.agent
     cell, revision = node.cell, node.cell.revision
-    cell.swap(revision, in_world(lambda: context.world.enter(cell.state, node.agent, parent)))
+    cell.swap(revision, in_world(lambda: context.world.enter(cell.state, agent, parent)))
+    remember(context, cell, lambda world, state: world.enter(state, agent, parent))
 
 
 def leave(context: TreeContext, node: NodeRecord) -> None:
     """The agent is gone."""
-    cell, revision = node.cell, node.cell.revision
-    cell.swap(revision, in_world(lambda: context.world.leave(cell.state, node.agent)))
+    agent, cell, revision = node.agent, node.cell, node.cell.revision
+    cell.swap(revision, in_world(lambda: context.world.leave(cell.state, agent)))
+    remember(context, cell, lambda world, state: world.leave(state, agent))
 
 
 def apply_action(context: TreeContext, node: NodeRecord, action: Action, *, order_stamp: int) -> tuple[Event, Row]:
     """Let the world apply one action of the agent: what happened, and the call's row for `tool_calls`."""
     cell, revision = node.cell, node.cell.revision
-    state, event = in_world(lambda: context.world.apply(cell.state, node.agent, action))
+    agent = node.agent
+    state, event = in_world(lambda: context.world.apply(cell.state, agent, action))
     cell.swap(revision, state)
+    remember(context, cell, lambda world, state: world.apply(state, agent, action)[0])
     if event.ok and event.delta is not None:
         node.changes.append((order_stamp, event.delta))
     return event, tool_call(action, event, order_stamp=order_stamp)
@@ -53,7 +58,7 @@ def _stamped(node: NodeRecord) -> list[tuple[int, Mapping[str, Any]]]:
 def gained(context: TreeContext, node: NodeRecord) -> Mapping[str, Any]:
     """Net change of the world by the node's own work and its committed descendants', without its siblings'."""
     world = context.world
-    if context.scheduling == "sequential":
+    if context.scheduling == "sequential" and world.fork == "pure":
         return in_world(lambda: world.difference(node.start, node.end))
     return in_world(lambda: world.difference(node.start, node.end, changes=changes_of(node)))
 

@@ -13,9 +13,11 @@ from collect.acting import apply_action, enter, leave, show
 from collect.asking import InfrastructureFault, OutOfTime
 from collect.context import TreeContext, in_world
 from collect.delegation import launch_all
+from collect.forking import keep_end, keep_start
 from collect.policy import Completion
 from collect.prompts import Assignment, act_messages
 from collect.records import NodeRecord, Row
+from collect.rows import program_verdict
 from collect.transcript import Transcript
 from collect.turn_rows import tool_call, turn_row
 from collect.world import Action, Event
@@ -46,10 +48,13 @@ async def _play(context: TreeContext, node: NodeRecord) -> None:
         except OutOfTime:
             node.outcome = "timeout"
         leave(context, node)
+        keep_end(context, node)
+        if context.world.fork != "pure":
+            node.checked = (program_verdict(context, node),)
     except InfrastructureFault as fault:
         node.outcome = "infra_error"
         node.error = str(fault)
-    node.end = node.cell.state
+        node.end = node.cell.state
 
 
 def _start(context: TreeContext, node: NodeRecord) -> None:
@@ -57,6 +62,9 @@ def _start(context: TreeContext, node: NodeRecord) -> None:
     if node.shares_state and node.delegation is not None:
         node.order_start = node.clock.tick()
         node.start = node.delegation.start = node.cell.state
+    keep_start(context, node)
+    if node.shares_state and node.delegation is not None:
+        node.delegation.start_text = node.start_text
     enter(context, node)
 
 
@@ -82,6 +90,7 @@ async def _episode(context: TreeContext, node: NodeRecord) -> Outcome:
             deadline=node.deadline,
             facts=_facts(context, node),
             n_used=node.n_completion_tokens,
+            temperature=context.temperature_at(node.depth),
         )
         if got is None:
             return "truncated"

@@ -1,7 +1,7 @@
 """Budgets that a tree spends: environments, agents, tokens, time.
 
 Invariant: what a branch off the path spends never changes what the path may spend, except environments of the
-reference rule, which are counted over the whole tree, first come.
+reference rule and of best of N, which are counted over the whole tree, first come.
 """
 
 from __future__ import annotations
@@ -25,6 +25,25 @@ class EnvironmentBudget:
     def reserve(self, k: int) -> int | None:
         """Environments that existed before the new group of k, or None when the cap is reached."""
         if self.created >= self.cap:
+            return None
+        before = self.created
+        self.created += k
+        return before
+
+
+@dataclass(slots=True)
+class ForkBudget:
+    """The published hard cap of best of N: a group is reserved only when all of it fits, the root not counted.
+
+    With cap 32 and k 2 there are 16 groups.
+    """
+
+    cap: int
+    created: int = 0
+
+    def reserve(self, k: int) -> int | None:
+        """Environments that existed before the new group of k, or None when it does not fit."""
+        if self.created + k > self.cap:
             return None
         before = self.created
         self.created += k

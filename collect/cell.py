@@ -21,7 +21,7 @@ from collect.decision import Decision, Launch
 from collect.delegation import open_launch, report, run_beside, run_launch
 from collect.dialect_code import cell_span
 from collect.plain import TooLarge, plain
-from collect.records import DelegationRecord, NodeRecord, Row
+from collect.records import DelegationRecord, NodeRecord, Row, committed
 from collect.sandbox import open_sandbox
 from collect.turn_rows import tool_call
 from collect.world import Action, Event
@@ -189,11 +189,13 @@ class CellHost:
     def _gained(self, delegation: DelegationRecord, before: Any) -> Mapping[str, Any] | None:
         """Net change by the child of one launch; None when there is none."""
         world, after = self.context.world, self.node.cell.state
-        if after is before:
+        pure = world.fork == "pure"
+        if after is before and pure:
             return None
-        if delegation.scheduling == "sequential":
+        if delegation.scheduling == "sequential" and pure:
             return in_world(lambda: world.difference(before, after))
-        changes = changes_of(delegation.branches[0])
+        child = committed(delegation)
+        changes = [] if child is None else changes_of(child)
         return in_world(lambda: world.difference(before, after, changes=changes)) or None
 
 

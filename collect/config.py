@@ -183,9 +183,10 @@ class SamplingConfig(Config):
 class DelegationConfig(Config):
     """How delegations are played."""
 
-    mode: Literal["plain", "counterfactual"] = Field(
+    mode: Literal["plain", "counterfactual", "best_of"] = Field(
         default="counterfactual",
-        description="plain: never fork. counterfactual: fork the delegations of rubric groups.",
+        description="plain: never fork. counterfactual: fork the delegations of rubric groups. best_of: play k"
+        " candidates of every delegation and keep one of them; for evaluation only.",
     )
     selection: Literal["reference", "recommended"] = Field(
         default="recommended",
@@ -195,20 +196,37 @@ class DelegationConfig(Config):
     scheduling: Literal["parallel", "sequential"] = Field(
         default="sequential",
         description="Launches of one reply: parallel = at the same time on the parent's live state; sequential = one"
-        " after another. mode counterfactual takes sequential only.",
+        " after another. mode counterfactual and best_of take sequential only.",
     )
     k: int = Field(default=8, ge=1, le=127, description="Branches per forked delegation, the committed one included.")
     environment_cap: int = Field(default=16, ge=1, description="reference: soft cap on environments per tree.")
     forks_per_tree: int = Field(default=2, ge=0, description="recommended: launches of a tree that are forked.")
     fork_share: float = Field(default=0.0, ge=0, le=1, description="Share of other groups' trees that fork as well.")
+    selector: Literal["first", "random", "rubric", "judge"] = Field(
+        default="rubric",
+        description="best_of: who chooses the candidate that is kept. rubric: its highest score; judge: the first that"
+        " the judge calls successful; first and random are controls.",
+    )
+    candidate_temperature: float = Field(
+        default=1.0, ge=0, description="best_of: sampling temperature of every agent below the root."
+    )
+    fork_cap: int = Field(
+        default=32,
+        ge=1,
+        description="best_of: environments that the candidates of a tree may use, k per delegation; then the rest is"
+        " done without helpers.",
+    )
 
     @model_validator(mode="after")
     def _forks_in_order(self) -> Self:
-        if self.mode == "counterfactual" and self.scheduling == "parallel":
+        if self.mode != "plain" and self.scheduling == "parallel":
             msg = (
                 "delegation.scheduling=parallel needs delegation.mode=plain: branches fork from one snapshot, so"
-                " counterfactual launches run one after another"
+                f" {self.mode} launches run one after another"
             )
+            raise ValueError(msg)
+        if self.mode == "best_of" and self.k > self.fork_cap:
+            msg = f"delegation.fork_cap={self.fork_cap} has no room for the {self.k} candidates of one delegation"
             raise ValueError(msg)
         return self
 
@@ -293,10 +311,26 @@ class CollectConfig(Config):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _best_of_measures(self) -> Self:
+        if self.delegation.mode != "best_of":
+            return self
+        if self.groups.trains():
+            msg = (
+                "delegation.mode=best_of keeps the better of several candidates, so its trees are no sample of the"
+                " policy; collect only eval, select or warm groups with it"
+            )
+            raise ValueError(msg)
+        if self.delegation.selector == "judge" and self.judge is None:
+            msg = "delegation.selector=judge needs a judge: set judge.spec, for example openai:MODEL@URL"
+            raise ValueError(msg)
+        return self
+
     def roles(self) -> tuple[Role, ...]:
-        """Roles that the phase needs: agents always, writers and scorers where a purpose gets rubrics."""
+        """Roles that the phase needs: agents always, writers and scorers where rubrics are written."""
         counts = self.groups.counts()
-        return MODEL_ROLES if any(counts[purpose] for purpose in self.rubric.purposes) else ("act",)
+        chooses = self.delegation.mode == "best_of" and self.delegation.selector == "rubric"
+        return MODEL_ROLES if chooses or any(counts[purpose] for purpose in self.rubric.purposes) else ("act",)
 
     def tree_settings(self) -> settings.TreeSettings:
         """The same as the runner takes it."""

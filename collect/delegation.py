@@ -1,9 +1,10 @@
 """Delegation: typed launches, admitted before anything exists, run in order or side by side.
 
 Invariant: a refused launch leaves nothing behind. Sequential: each launch of a turn starts from the parent's state
-after the launch before it, only branch 0 ever changes the parent (compare-and-swap), and a forked launch returns to
-it the same text, budget and state as a plain one. Parallel: the children act on the parent's live state, every action
-a compare-and-swap of its own, so that nobody's work is overwritten.
+after the launch before it, only one branch ever changes the parent (compare-and-swap): branch 0, so that a forked
+launch returns the same text, budget and state as a plain one, or the candidate that a selector chose. Parallel: the
+children act on the parent's live state, every action a compare-and-swap of its own, so that nobody's work is
+overwritten.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Any
 
 from collect.acting import changes_of
 from collect.asking import InfrastructureFault
+from collect.budget import ForkBudget
 from collect.context import TreeContext, in_world
 from collect.decision import Decision, Launch
-from collect.records import Clock, DelegationRecord, NodeRecord, Row, StateCell
+from collect.forking import cell_of, frozen
+from collect.records import Clock, DelegationRecord, NodeRecord, Row, committed
 from collect.rubrics import write_rubric
+from collect.selection import select
 from collect.together import together
 from collect.turn_rows import token_span, tool_call
 from collect.world import Agent, Event
@@ -82,13 +86,21 @@ def open_launch(
 
 
 async def run_launch(context: TreeContext, delegation: DelegationRecord, *, episode: Episode) -> None:
-    """Run an opened launch to its end and commit branch 0 to the parent; InfrastructureFault when it had one."""
+    """Run an opened launch to its end and commit the chosen branch, 0 unless there is a selector, to the parent.
+
+    InfrastructureFault when it, or any of several candidates, had one.
+    """
     parent = delegation.parent
     revision = parent.cell.revision
     await _prepare(context, delegation)
-    await _episodes(context, delegation.branches, episode)
+    if context.selector is not None:
+        await play_candidates(context, delegation, episode)
+    else:
+        await _episodes(context, delegation.branches, episode)
     child = _returned(delegation)
     parent.cell.swap(revision, child.cell.state)
+    parent.cell.deeds = child.cell.deeds
+    parent.ledger.started = child.ledger.started
     parent.clock.join(child.order_end)
 
 
@@ -107,13 +119,13 @@ async def run_beside(
         _returned(delegation)
 
 
-def child_of(context: TreeContext, delegation: DelegationRecord, branch: int, *, on_path: bool) -> NodeRecord:
+def child_of(context: TreeContext, delegation: DelegationRecord, branch: int) -> NodeRecord:
     """A new record for a branch: it starts from the launch's snapshot and clock, or shares its parent's."""
     parent = delegation.parent
     node_id = f"{delegation.delegation_id}b{branch}"
     shared = delegation.scheduling == "parallel"
     ledger = parent.ledger
-    if branch != 0:
+    if branch != 0 or context.selector is not None:
         ledger = ledger.copy()
         ledger.started = delegation.agents_started
     return NodeRecord(
@@ -121,11 +133,10 @@ def child_of(context: TreeContext, delegation: DelegationRecord, branch: int, *,
         parent=parent,
         delegation=delegation,
         branch=branch,
-        on_path=on_path,
         goal=delegation.goal,
         context=delegation.context,
         start=delegation.start,
-        cell=parent.cell if shared else StateCell(delegation.start),
+        cell=parent.cell if shared else cell_of(context, delegation, branch),
         clock=parent.clock if shared else Clock(delegation.order_start),
         ledger=ledger,
         deadline=parent.deadline,
@@ -154,6 +165,9 @@ def _admit(context: TreeContext, parent: NodeRecord, launch: Launch, accepted: l
         return "the same targets were launched in this turn", targets
     if not parent.ledger.admits():
         return f"the tree has its {budgets.agents_per_tree} agents, do it yourself", targets
+    room = context.environments
+    if isinstance(room, ForkBudget) and room.created + context.settings.delegation.k > room.cap:
+        return f"all {room.cap} environments of the tree are used up and no child is left, do it yourself", targets
     return None, targets
 
 
@@ -184,7 +198,10 @@ def _open(
         scheduling=context.scheduling,
         agents_started=parent.ledger.started,
         budget_position=context.environments.created,
+        start_text=frozen(context, parent.cell.state),
+        start_deeds=parent.cell.deeds,
     )
+    _reserve_candidates(context, delegation)
     parent.delegations.append(delegation)
     return delegation
 
@@ -200,12 +217,22 @@ async def _prepare(context: TreeContext, delegation: DelegationRecord) -> None:
     """Reserve its environments, write its rubric, make the records of its branches."""
     parent = delegation.parent
     _reserve(context, delegation)
-    if context.rubrics and (parent.on_path or delegation.k > 1):
+    if context.rubrics and (parent.on_path or delegation.k > 1 or context.selector is not None):
         await write_rubric(context, delegation)
     delegation.order_start = parent.clock.value + 1
-    delegation.branches = [
-        child_of(context, delegation, branch, on_path=parent.on_path and branch == 0) for branch in range(delegation.k)
-    ]
+    delegation.branches = [child_of(context, delegation, branch) for branch in range(delegation.k)]
+
+
+async def play_candidates(context: TreeContext, delegation: DelegationRecord, episode: Episode) -> None:
+    """Run all candidates of a delegation to their ends and choose one; no other is seen in the tree's path."""
+    if context.in_order:
+        for candidate in delegation.branches:
+            await episode(context, candidate)
+    else:
+        await _episodes(context, delegation.branches, episode)
+    if all(candidate.outcome != "infra_error" for candidate in delegation.branches):
+        await select(context, delegation)
+    delegation.parent.clock.join(max(candidate.order_end for candidate in delegation.branches))
 
 
 async def _episodes(context: TreeContext, nodes: Sequence[NodeRecord], episode: Episode) -> None:
@@ -216,12 +243,23 @@ async def _episodes(context: TreeContext, nodes: Sequence[NodeRecord], episode: 
 
 
 def _returned(delegation: DelegationRecord) -> NodeRecord:
-    """The committed child; InfrastructureFault when it had one."""
-    child = delegation.branches[0]
-    if child.outcome == "infra_error":
-        msg = f"child {child.node_id}: {child.error}"
-        raise InfrastructureFault(msg)
+    """The committed child; InfrastructureFault when it, or a candidate that could have been chosen, had one."""
+    child = delegation.branches[delegation.chosen]
+    for candidate in delegation.branches if delegation.selected_by is not None else [child]:
+        if candidate.outcome == "infra_error":
+            msg = f"child {candidate.node_id}: {candidate.error}"
+            raise InfrastructureFault(msg)
     return child
+
+
+def _reserve_candidates(context: TreeContext, delegation: DelegationRecord) -> None:
+    """Every delegation is forked where a selector chooses; admission saw that its environments fit."""
+    if context.selector is None:
+        return
+    delegation.k = context.settings.delegation.k
+    delegation.selection = "best_of"
+    delegation.selected_by = context.selector
+    delegation.budget_position = context.environments.reserve(delegation.k) or 0
 
 
 def _reserve(context: TreeContext, delegation: DelegationRecord) -> None:
@@ -239,7 +277,7 @@ def _reserve(context: TreeContext, delegation: DelegationRecord) -> None:
 
 def report(delegation: DelegationRecord) -> str:
     """What the parent reads of a returned launch, the same whether it was forked or not."""
-    child = delegation.branches[0]
+    child = delegation.branches[delegation.chosen]
     assert child.outcome is not None
     ending = "was stopped" if child.ending is not None else ENDINGS[child.outcome]
     text = " ".join((child.message or "").split())[:MESSAGE_CHARS] or ending
@@ -285,10 +323,11 @@ def _complete(
 def _gained(context: TreeContext, parent: NodeRecord, row: Row, before: Any) -> Mapping[str, Any] | None:
     """Net change by the children of the turn; None when there is none."""
     after, world = parent.cell.state, context.world
-    if after is before:
+    pure = world.fork == "pure"
+    if after is before and pure:
         return None
-    if context.scheduling == "sequential":
+    if context.scheduling == "sequential" and pure:
         return in_world(lambda: world.difference(before, after))
-    launched = [d.branches[0] for d in parent.delegations if d.turn_id == row["turn_id"]]
+    launched = [child for d in parent.delegations if d.turn_id == row["turn_id"] and (child := committed(d))]
     changes = [delta for child in launched for delta in changes_of(child)]
     return in_world(lambda: world.difference(before, after, changes=changes)) if launched else None

@@ -44,6 +44,11 @@ def evaluate(
     ] = None,
     dialect: Annotated[str | None, typer.Option(help="Dialect of the agents, one that the protocol allows.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Run seed; repeated, each is an evaluation.")] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(help="Best of N at every delegation: rubric or judge chooses; first and random are the controls."),
+    ] = None,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Candidates per delegation with --select; 2.")] = None,
     config: Annotated[Path | None, typer.Option(help="Collect config for world, style and budgets.")] = None,
     overrides: Annotated[
         list[str] | None,
@@ -64,6 +69,8 @@ def evaluate(
     """Evaluate a policy on tasks or under a protocol, or compare two evaluations of a store, paired by task.
 
     Example: sera eval run --protocol held-out-small --policy pocket --store runs/store
+
+    Example: sera eval run --protocol textworld-1400 --select rubric --n 2 --policy pocket --store runs/store
 
     Example: sera eval --policy pocket --tasks heldout.jsonl --samples 4 --temperature 1 --store runs/store
 
@@ -86,7 +93,7 @@ def evaluate(
         return
     asked = Asked(
         protocol=protocol, policy=policy, tasks=tasks, samples=samples, temperature=temperature, limit=limit,
-        dialect=dialect, seeds=tuple(seed or ()), config=config, overrides=tuple(overrides or ()),
+        dialect=dialect, seeds=tuple(seed or ()), select=select, n=n, config=config, overrides=tuple(overrides or ()),
     )  # fmt: skip
     part = parse_shard(shard)
     interruption = Interruption()

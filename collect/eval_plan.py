@@ -30,7 +30,7 @@ from sera_data.errors import StoreError
 from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.store import Store
 
-PLACE = ("protocol", "policy", "seed", "dialect", "selection")
+PLACE = ("protocol", "policy", "seed", "dialect", "selection", "candidates")
 """What says which evaluation a user means; two unfinished ones of one place in a store are refused."""
 OPERATIONS = ("concurrency", "groups_per_unit", "deterministic", "infra_error_limit", "tree_retries", "name")
 """Collect settings that change nothing of what is played."""
@@ -54,7 +54,6 @@ class EvalRequest:
     """What to evaluate: the phase, who plays it, and all tasks it may draw.
 
     protocol: name; None = by temperature. chosen: the tasks with bands and depths, when a protocol file chose them.
-    selection: how candidates are chosen at delegations, `none` for plain delegation.
     """
 
     phase: CollectConfig
@@ -62,7 +61,17 @@ class EvalRequest:
     tasks: Sequence[Task]
     protocol: str | None = None
     chosen: ProtocolTasks | None = None
-    selection: str = "none"
+
+    @property
+    def selection(self) -> str:
+        """How candidates are chosen at delegations; `none` for plain delegation."""
+        delegation = self.phase.delegation
+        return delegation.selector if delegation.mode == "best_of" else "none"
+
+    @property
+    def candidates(self) -> int:
+        """Candidates at each delegation."""
+        return self.phase.delegation.k if self.selection != "none" else 1
 
     def drawn(self) -> list[Task]:
         """The tasks that are played, in the order given; fewer than all are drawn by a hash that no seed changes."""
@@ -80,6 +89,8 @@ class EvalRequest:
             "bands": None if self.chosen is None else dict(self.chosen.counts()),
             "tasks": n_tasks,
             "trees": n_tasks * self.phase.samples,
+            "selection": self.selection,
+            "candidates": self.candidates,
             "phase": self.phase.resolved(),
         }
 
@@ -121,6 +132,7 @@ def prepare(request: EvalRequest, policies: Mapping[Role, Policy], *, protocol: 
         "weights_sha256": act.weights_sha256,
         "dialect": dialect,
         "selection": request.selection,
+        "candidates": request.candidates,
         "temperature": phase.sampling.act.temperature,
     }
     identity = EvalConfig(
@@ -186,7 +198,7 @@ def _refuse_other(store: Store, evaluation: Evaluation, name: str) -> None:
             raise StoreError(msg, hint="report what is there, or evaluate into another store")
         if plan.run_id == name or plan.phase != "eval" or other is None or plan.sealed():
             continue
-        if any(other[key] != stamp[key] for key in PLACE):
+        if any(other.get(key) != stamp[key] for key in PLACE):
             continue
         keys = ("protocol_sha256", "weights_sha256", "code_version", "task_set", "policy_version")
         found = [f"{key} {other[key]} there, {stamp[key]} now" for key in keys if other[key] != stamp[key]]

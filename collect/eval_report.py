@@ -32,7 +32,9 @@ from sera_data.layout import shard_plan
 from sera_data.plan import Plan
 from sera_data.store import Store
 
-ALIKE = ("protocol", "protocol_sha256", "policy", "policy_version", "weights_sha256", "dialect", "selection")
+ALIKE = (
+    "protocol", "protocol_sha256", "policy", "policy_version", "weights_sha256", "dialect", "selection", "candidates"
+)  # fmt: skip
 """Evaluations that agree in these differ in the seed (and perhaps in the code version) only."""
 
 

@@ -18,11 +18,14 @@ from collect.policies import split_spec, with_model
 from collect.protocol import Protocol, is_protocol, read_protocol, split_overrides
 from collect.protocol_tasks import protocol_tasks
 from collect.tasks import load_tasks
+from schemas.words import SELECTORS
 from sera_data.config import load_config
 from sera_data.errors import UsageError
 
 SAMPLES, TEMPERATURE = 4, 1.0
 """Of an evaluation without a protocol file."""
+CANDIDATES = 2
+"""Of `--select` without `--n`, as published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,8 @@ class Asked:
     limit: int | None = None
     dialect: str | None = None
     seeds: tuple[int, ...] = ()
+    select: str | None = None
+    n: int | None = None
     config: Path | None = None
     overrides: tuple[str, ...] = ()
 
@@ -46,6 +51,32 @@ def requests(asked: Asked) -> list[EvalRequest]:
     if asked.protocol is not None and is_protocol(asked.protocol):
         return _under_protocol(asked)
     return _plain(asked)
+
+
+def selecting(asked: Asked) -> list[str]:
+    """Overrides of the collect phase for `--select` and `--n`: candidates one delegation after another, as published.
+
+    The writer is greedy with 1,024 tokens and the scorer greedy with 512, unless settings say otherwise.
+    """
+    if asked.select is None:
+        if asked.n is not None:
+            msg = f"--n {asked.n} says how many candidates a selector has, but there is none"
+            raise UsageError(msg, hint=f"--select {'|'.join(SELECTORS)}")
+        return []
+    if asked.select not in SELECTORS:
+        msg = f"--select {asked.select!r} is no selector; allowed: {', '.join(SELECTORS)}"
+        raise UsageError(msg)
+    return [
+        "groups={eval: all}",
+        "delegation.mode=best_of",
+        f"delegation.selector={asked.select}",
+        f"delegation.k={CANDIDATES if asked.n is None else asked.n}",
+        "delegation.scheduling=sequential",
+        "sampling.writer.temperature=0",
+        "sampling.writer.max_tokens=1024",
+        "sampling.scorer.temperature=0",
+        "sampling.scorer.max_tokens=512",
+    ]
 
 
 def _under_protocol(asked: Asked) -> list[EvalRequest]:
@@ -59,6 +90,7 @@ def _under_protocol(asked: Asked) -> list[EvalRequest]:
     protocol = read_protocol(asked.protocol, ours)
     dialect = _dialect(protocol, asked.dialect)
     chosen = protocol_tasks(protocol, asked.tasks)
+    operations = [*selecting(asked), *operations]
     operations += [f"groups={{eval: {asked.limit}}}"] if asked.limit else []
     found = []
     for seed in asked.seeds or protocol.seeds:
@@ -86,7 +118,7 @@ def _plain(asked: Asked) -> list[EvalRequest]:
     tasks = None
     for seed in asked.seeds or (None,):
         own = [] if seed is None else [f"seed={seed}"]
-        base = load_config(CollectConfig, asked.config, [*asked.overrides, *extra, *own])
+        base = load_config(CollectConfig, asked.config, [*selecting(asked), *asked.overrides, *extra, *own])
         phase = eval_phase(
             base,
             n_tasks=asked.limit or "all",

@@ -123,7 +123,7 @@ def _words(group: Mapping[str, Any]) -> Iterator[str]:
     if group["differences"]:
         yield f"Differences from the published evaluation: {group['differences']}"
     versions = sorted({run["code_version"] or "unknown" for run in group["runs"]})
-    yield f"Dialect {group['dialect']}, selection {group['selection']}, code {', '.join(versions)}."
+    yield f"Dialect {group['dialect']}, selection {_selection(group)}, code {', '.join(versions)}."
     for error, n in group["errors"].items():
         yield f"Infrastructure error ({n} trees): {error}"
 
@@ -245,3 +245,9 @@ def _bar(cell: Mapping[str, Any], kind: str = "") -> tuple[float, float, float] 
         return None
     low, high = cell[f"{kind}wilson"]
     return low, value, high
+
+
+def _selection(group: Mapping[str, Any]) -> str:
+    """How candidates were chosen, with their number where there were any."""
+    name = group["selection"] or "none"
+    return name if name == "none" else f"{name} of {group['candidates']}"

@@ -83,13 +83,14 @@ def _finished(store: Store, name: str) -> Plan | None:
 
 
 def eval_phase(base: CollectConfig, *, n_tasks: GroupCount, samples: int, temperature: float) -> CollectConfig:
-    """A collect phase that only evaluates: no rubrics, no forks, one temperature."""
+    """A collect phase that only evaluates: no rubrics and no forks but those of best of N, one temperature."""
     body = base.resolved()
     body["name"] = "eval" if base.name == CollectConfig().name else f"{base.name}-eval"
     body["groups"] = {"eval": n_tasks}
     body["samples"] = samples
     body["sampling"]["act"]["temperature"] = temperature
-    body["delegation"]["mode"] = "plain"
+    if body["delegation"]["mode"] == "counterfactual":
+        body["delegation"]["mode"] = "plain"
     body["rubric"]["purposes"] = []
     body["tree_retries"] = max(1, base.tree_retries)
     return CollectConfig.model_validate(body)
@@ -154,7 +155,8 @@ def report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     names = ("run_id", "epoch", "protocol", "policy", "policy_version", "weights_sha256", "temperature")
     return {
         **{name: first[name] for name in names},
-        **{name: first.get(name) for name in ("protocol_sha256", "code_version", "dialect", "selection", "seed")},
+        **{name: first.get(name) for name in ("protocol_sha256", "code_version", "dialect", "seed")},
+        **{name: first.get(name) for name in ("selection", "candidates")},
         **rates(rows),
         "success_at": success_at_ks(rows),
         "by_difficulty": breakdown(rows, "difficulty"),

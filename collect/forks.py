@@ -59,7 +59,7 @@ async def fork_drawn(context: TreeContext, delegations: Sequence[DelegationRecor
         delegation.inclusion_probability = probability
         context.environments.created += settings.k - 1
         for branch in range(1, settings.k):
-            node = child_of(context, delegation, branch, on_path=False)
+            node = child_of(context, delegation, branch)
             node.deadline = Deadline(context.settings.budgets.wall_s)
             delegation.branches.append(node)
             nodes.append(node)

@@ -6,7 +6,7 @@ immutable, so records share them freely.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 from collect.budget import AgentLedger, Deadline
 from collect.rounds import Seat
 from collect.transcript import Transcript
-from collect.world import Action, Agent, End, Event
+from collect.world import Action, Agent, End, Event, Verdict
 from schemas.rubric import Rubric
-from schemas.words import Outcome, Scheduling
+from schemas.words import Outcome, Scheduling, Selector
 
 if TYPE_CHECKING:
     from collect.crossing import Notebook
 
 Row = dict[str, Any]
 Step = tuple[Action | None, Event | None, str]
+Deed = Callable[[Any, Any], Any]
+"""One thing done to a state, as a function of world and state that does it again."""
 
 
 @dataclass(slots=True)
@@ -43,10 +45,14 @@ class Clock:
 
 @dataclass(slots=True)
 class StateCell:
-    """The world state of one agent; a change names the revision that it started from."""
+    """The world state of one agent; a change names the revision that it started from.
+
+    deeds: all that was done to it since the task's start, where a world forks by `replay`.
+    """
 
     state: Any
     revision: int = 0
+    deeds: tuple[Deed, ...] = ()
 
     def swap(self, revision: int, state: Any) -> None:
         """Replace the state; refuses when it has changed since `revision` was read."""
@@ -61,16 +67,16 @@ class StateCell:
 class NodeRecord:
     """One agent's episode. `history` holds (action, event, reply text) per act turn; event.result is what it saw.
 
-    end: the state when it had returned. changes: (stamp, delta) of its accepted actions. seen: revision of the state
-    when it last looked. ending: how the world ended for everybody, when that ended the episode. seat: its place among
-    agents that take turns. notebook: what its cells of code left behind.
+    start, end: the state before it entered and when it had returned; *_text: their dumps, taken then, where states are
+    live. checked: what the world's program said then, where it cannot be asked later. changes: (stamp, delta) of its
+    accepted actions. seen: revision of the state when it last looked. ending: how the world ended for everybody, when
+    that ended the episode. seat: its place among agents that take turns. notebook: what its cells of code left behind.
     """
 
     agent: Agent
     parent: NodeRecord | None
     delegation: DelegationRecord | None
     branch: int | None
-    on_path: bool
     goal: str
     context: str | None
     start: Any
@@ -83,6 +89,9 @@ class NodeRecord:
     order_start: int = 0
     order_end: int = 0
     end: Any = None
+    start_text: str | None = None
+    end_text: str | None = None
+    checked: tuple[Verdict | None] | None = None
     outcome: Outcome | None = None
     ending: End | None = None
     message: str | None = None
@@ -116,6 +125,12 @@ class NodeRecord:
         return self.agent.depth
 
     @property
+    def on_path(self) -> bool:
+        """Whether it and all its ancestors are the branches whose results were taken over."""
+        above = self.delegation
+        return above is None or (above.chosen == self.branch and above.parent.on_path)
+
+    @property
     def shares_state(self) -> bool:
         """Whether it acts on its parent's live state."""
         return self.delegation is not None and self.delegation.scheduling == "parallel"
@@ -132,7 +147,11 @@ class NodeRecord:
 
 @dataclass(slots=True, kw_only=True)
 class DelegationRecord:
-    """One launch: where it came from, the snapshot that every branch starts from, its rubric, its branches."""
+    """One launch: where it came from, the snapshot that every branch starts from, its rubric, its branches.
+
+    start_text, start_deeds: the snapshot's dump and what led to it, where states are live. chosen: the branch whose
+    result the parent gets; selected_by, selection_reason: who chose it among candidates, and why.
+    """
 
     delegation_id: str
     parent: NodeRecord
@@ -146,12 +165,17 @@ class DelegationRecord:
     depth: int
     turns: int
     scheduling: Scheduling = "sequential"
+    start_text: str | None = None
+    start_deeds: tuple[Deed, ...] = ()
     order_start: int = 0
     agents_started: int = 0
     k: int = 1
     selection: str = "plain"
     budget_position: int = 1
     inclusion_probability: float | None = 1.0
+    chosen: int = 0
+    selected_by: Selector | None = None
+    selection_reason: str | None = None
     rubric: Rubric | None = None
     rubric_id: str | None = None
     rubric_stamp: int = 0
@@ -162,4 +186,4 @@ class DelegationRecord:
 
 def committed(delegation: DelegationRecord) -> NodeRecord | None:
     """The branch whose result the parent got; None when no branch has started."""
-    return delegation.branches[0] if delegation.branches else None
+    return delegation.branches[delegation.chosen] if delegation.branches else None

@@ -50,6 +50,8 @@ def tree_rows(context: TreeContext, root: NodeRecord) -> dict[str, list[Row]]:
 
 def program_verdict(context: TreeContext, node: NodeRecord) -> Verdict | None:
     """What the world's program says of a node's work; None when the goal is not checkable."""
+    if node.checked is not None:
+        return node.checked[0]
     changes = changes_of(node)
     return in_world(lambda: context.world.verdict(node.start, node.end, node.agent.targets, changes=changes))
 
@@ -88,8 +90,8 @@ def _task_row(context: TreeContext) -> Row:
 
 def _node_row(context: TreeContext, node: NodeRecord) -> Row:
     world = context.world
-    start = world.dump(node.start)
-    end = None if node.outcome == "infra_error" else world.dump(node.end)
+    start = node.start_text or world.dump(node.start)
+    end = None if node.outcome == "infra_error" else node.end_text or world.dump(node.end)
     low, high = node.versions or (None, None)
     ended_at = node.ended_at or node.started_at
     targets = node.agent.targets
@@ -140,7 +142,7 @@ def _branch_rows(context: TreeContext, launch: DelegationRecord) -> list[Row]:
         reason = f"infra_error in branch {', '.join(map(str, failed))}"
     elif missing:
         reason = f"{missing} branches did not start"
-    digest = sha256_text(context.world.dump(launch.start))
+    digest = sha256_text(launch.start_text or context.world.dump(launch.start))
     return [
         {
             "delegation_id": launch.delegation_id,
@@ -151,11 +153,13 @@ def _branch_rows(context: TreeContext, launch: DelegationRecord) -> list[Row]:
             "depth": launch.depth,
             "turn_id": launch.turn_id,
             "launch": launch.launch,
-            "committed": branch == 0,
+            "committed": branch == launch.chosen,
             "seed": context.seeds.of(f"{launch.delegation_id}b{branch}", role="node"),
             "snapshot_digest": digest,
             "scheduling": launch.scheduling,
             "selection": launch.selection,
+            "selected_by": launch.selected_by,
+            "selection_reason": launch.selection_reason,
             "budget_position": launch.budget_position,
             "inclusion_probability": 1.0 if branch == 0 else launch.inclusion_probability,
             "complete": reason is None,

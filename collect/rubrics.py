@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from collect.acting import gained
 from collect.asking import InfrastructureFault, OutOfTime
 from collect.budget import Deadline
-from collect.context import TreeContext, in_world
+from collect.context import TreeContext
+from collect.forking import seen_before
 from collect.policy import Completion, Sampling
 from collect.prompts import Assignment, scorer_messages, writer_messages
 from collect.records import Clock, DelegationRecord, NodeRecord, Row
@@ -76,15 +77,18 @@ async def write_rubric(context: TreeContext, delegation: DelegationRecord) -> No
             return
 
 
-async def score_node(context: TreeContext, node: NodeRecord) -> None:
-    """Apply the frozen rubric of the node's delegation to the ended node; every attempt is a row."""
+async def score_node(context: TreeContext, node: NodeRecord, *, deadline: Deadline | None = None) -> None:
+    """Apply the frozen rubric of the node's delegation to the ended node; every attempt is a row.
+
+    deadline: of the tree while it still runs; None = a time of its own.
+    """
     delegation = node.delegation
     if delegation is None or delegation.rubric is None or node.outcome == "infra_error":
         return
     rubric = delegation.rubric
     scorer = context.policy("scorer")
     clock = Clock(max(node.order_end, delegation.rubric_stamp))
-    deadline = Deadline(context.settings.budgets.wall_s)
+    deadline = deadline or Deadline(context.settings.budgets.wall_s)
     for attempt in range(context.settings.rubric.attempts):
         session = f"{node.node_id}~{scorer.identity.name}~0~{attempt}"
         transcript = _scorer_transcript(context, node, rubric, session)
@@ -168,7 +172,7 @@ def _writer_opening(context: TreeContext, delegation: DelegationRecord, child: A
     assignment = Assignment(
         goal=delegation.goal,
         context=delegation.context,
-        observed=in_world(lambda: world.observe(world.enter(delegation.start, child, parent.agent), child)),
+        observed=seen_before(context, delegation, child),
         turns=delegation.turns,
         depth=delegation.depth,
         max_depth=context.settings.budgets.depth,

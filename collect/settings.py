@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.words import Purpose, Role, Scheduling
+from schemas.words import Purpose, Role, Scheduling, Selector
 
-DelegationMode = Literal["plain", "counterfactual"]
+DelegationMode = Literal["plain", "counterfactual", "best_of"]
 Selection = Literal["reference", "recommended"]
 WorldSteps = Literal["task", "reference"]
 LoopCounts = Literal["failure", "verdict"]
@@ -63,12 +63,14 @@ class RoleSampling:
 
 @dataclass(frozen=True, slots=True)
 class DelegationSettings:
-    """plain, or counterfactual: k branches of some delegations.
+    """plain; counterfactual: k branches of some delegations; best_of: k candidates of every one, of which one is kept.
 
     selection: `reference` forks first come while fewer than environment_cap environments exist; `recommended` runs
     the tree plainly and then forks forks_per_tree of its launches, drawn by depth. Trees of purpose `rubric` fork;
     of the others the share fork_share. scheduling: the launches of one reply run at the same time on their parent's
-    live state, or one after another; counterfactual trees are always sequential.
+    live state, or one after another; counterfactual and best_of trees are always sequential. selector: who chooses
+    among the candidates of best_of; candidate_temperature: at which all agents below the root then sample; fork_cap:
+    environments that the candidates of one tree may use up, after which nothing is delegated.
     """
 
     mode: DelegationMode = "plain"
@@ -78,6 +80,9 @@ class DelegationSettings:
     environment_cap: int = 16
     forks_per_tree: int = 2
     fork_share: float = 0.0
+    selector: Selector = "rubric"
+    candidate_temperature: float = 1.0
+    fork_cap: int = 32
 
 
 @dataclass(frozen=True, slots=True)

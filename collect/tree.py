@@ -13,8 +13,9 @@ from random import Random
 
 from collect.agent import run_agent
 from collect.asking import InfrastructureFault
-from collect.budget import AgentLedger, Deadline, EnvironmentBudget
+from collect.budget import AgentLedger, Deadline, EnvironmentBudget, ForkBudget
 from collect.context import TreeContext
+from collect.forking import require_forks, started_task
 from collect.forks import fork_drawn
 from collect.judging import judge_tree, majority
 from collect.records import Clock, NodeRecord, StateCell
@@ -23,7 +24,7 @@ from collect.rows import delegations_of, program_verdict, succeeded, tree_rows, 
 from collect.rubrics import score_node
 from collect.seeds import Seeds
 from collect.services import RootSummary, Services, TreePlan, TreeResult
-from collect.settings import REFERENCE_WORLD_STEPS
+from collect.settings import DelegationSettings
 from collect.together import together
 from collect.transcript import Transcript
 from collect.world import Agent
@@ -70,35 +71,44 @@ def _context(plan: TreePlan, services: Services) -> TreeContext:
         sample=plan.sample,
         tree_id=tree_id,
     )
-    rubrics = plan.purpose in settings.rubric.purposes
+    selector = settings.delegation.selector if settings.delegation.mode == "best_of" else None
+    require_forks(services.world, mode=settings.delegation.mode)
+    rubrics = plan.purpose in settings.rubric.purposes or selector == "rubric"
     missing = [role for role in ("writer", "scorer") if rubrics and role not in services.policies]
     if missing:
         msg = f"purpose {plan.purpose!r} wants rubrics, but no policy serves {' and '.join(missing)}"
         raise UsageError(msg, hint="name one under policy.roles or take the purpose out of rubric.for")
-    forking = settings.delegation.mode == "counterfactual"
-    scheduling: Scheduling = "sequential" if forking else settings.delegation.scheduling
+    if selector == "judge" and services.judge is None:
+        msg = "delegation.selector=judge chooses by a judge's verdicts, but there is no judge"
+        raise UsageError(msg, hint="set judge.spec, for example --set judge.spec=openai:MODEL@URL")
+    scheduling: Scheduling = settings.delegation.scheduling if settings.delegation.mode == "plain" else "sequential"
     in_order = settings.deterministic or services.policies["act"].identity.engine == SCRIPTED
     return TreeContext(
         plan=plan,
         services=services,
         tree_id=tree_id,
         seeds=seeds,
-        environments=EnvironmentBudget(settings.delegation.environment_cap),
+        environments=_environments(settings.delegation),
         tools=tuple(tool.name for tool in services.world.tools()),
         forks=_forks(plan, services, seeds),
         rubrics=rubrics,
         scheduling=scheduling,
         rounds=Rounds() if scheduling == "parallel" and in_order else None,
+        selector=selector,
+        in_order=in_order,
     )
+
+
+def _environments(delegation: DelegationSettings) -> EnvironmentBudget | ForkBudget:
+    if delegation.mode == "best_of":
+        return ForkBudget(delegation.fork_cap)
+    return EnvironmentBudget(delegation.environment_cap)
 
 
 def _forks(plan: TreePlan, services: Services, seeds: Seeds) -> str | None:
     delegation = services.settings.delegation
-    if delegation.mode == "plain" or delegation.k < 2:
+    if delegation.mode != "counterfactual" or delegation.k < 2:
         return None
-    if services.world.fork == "none":
-        msg = f"world {services.world.name!r} cannot fork (fork: none), so delegation.mode must be plain"
-        raise UsageError(msg, hint="--set delegation.mode=plain")
     if plan.purpose == "rubric":
         return delegation.selection
     share = Random(seeds.of(seeds.tree_id, role="fork_share")).random()
@@ -106,17 +116,13 @@ def _forks(plan: TreePlan, services: Services, seeds: Seeds) -> str | None:
 
 
 def _root(context: TreeContext) -> NodeRecord:
-    task, world, budgets = context.plan.task, context.world, context.settings.budgets
-    limited = getattr(world, "limited", None)
-    if budgets.world_steps == "reference" and limited is not None:
-        task = limited(task, REFERENCE_WORLD_STEPS)
+    world, budgets, task = context.world, context.settings.budgets, started_task(context)
     start = world.reset(task)
     return NodeRecord(
         agent=Agent(context.tree_id, 0, world.root_targets(task)),
         parent=None,
         delegation=None,
         branch=None,
-        on_path=True,
         goal=task.goal,
         context=None,
         start=start,
@@ -130,7 +136,7 @@ def _root(context: TreeContext) -> NodeRecord:
 
 
 async def _score(context: TreeContext, root: NodeRecord) -> None:
-    nodes = [node for node in walk(root) if node.delegation is not None and node.delegation.rubric is not None]
+    nodes = [node for node in walk(root) if node.delegation is not None and not node.score_rows]
     await together(score_node(context, node) for node in nodes)
 
 

@@ -1,12 +1,12 @@
 """`branches`: the continuations forked at a delegation, one row each. A plain launch has row 0 and k = 1.
 
-Invariant: exactly one branch of a delegation is committed, and it is branch 0; all branches start from the
-same snapshot digest. `inclusion_probability` is the probability with which this delegation was chosen for
-forking (1 for the committed branch, which exists anyway).
+Invariant: exactly one branch of a delegation is committed; it is branch 0, unless a selector chose among candidates
+(`selected_by`). All branches start from the same snapshot digest. `inclusion_probability` is the probability with which
+this delegation was chosen for forking (1 for the committed branch, which exists anyway).
 """
 
 from schemas.table import BOOL, FLOAT64, INT8, INT16, INT32, INT64, STRING, Column, Table, provenance
-from schemas.words import SCHEDULINGS
+from schemas.words import SCHEDULINGS, SELECTORS
 
 BRANCHES = Table(
     name="branches",
@@ -16,7 +16,7 @@ BRANCHES = Table(
     columns=(
         *provenance(),
         Column("delegation_id", STRING, "Launch at which the branches fork."),
-        Column("branch", INT8, "Index, 0 = committed."),
+        Column("branch", INT8, "Index, from 0."),
         Column("k", INT8, "Planned number of branches of this delegation (1 = plain launch)."),
         Column("node_id", STRING, "Node that ran this branch; null when the branch never started.", nullable=True),
         Column("parent_id", STRING, "Delegating node."),
@@ -39,8 +39,18 @@ BRANCHES = Table(
         Column(
             "selection",
             STRING,
-            "How the delegation was chosen for forking: plain|reference|recommended.",
-            values=("plain", "reference", "recommended"),
+            "How the delegation was chosen for forking: plain|reference|recommended|best_of (every one is).",
+            values=("plain", "reference", "recommended", "best_of"),
+        ),
+        Column(
+            "selected_by",
+            STRING,
+            "Who chose the committed branch among the candidates of best_of; null elsewhere.",
+            nullable=True,
+            values=SELECTORS,
+        ),
+        Column(
+            "selection_reason", STRING, "Why this one, for the whole delegation; null without a choice.", nullable=True
         ),
         Column("budget_position", INT32, "Environments of the tree that existed before this group."),
         Column(

@@ -4,10 +4,10 @@ Invariant: an infrastructure error has outcome infra_error and a null success, s
 one run share protocol, weights, code version, seed and task set: together they say what a figure may be compared with.
 """
 
-from schemas.table import BOOL, FLOAT64, INT16, INT32, INT64, STRING, Column, Table, provenance
-from schemas.words import OUTCOMES
+from schemas.table import BOOL, FLOAT64, INT8, INT16, INT32, INT64, STRING, Column, Table, provenance
+from schemas.words import OUTCOMES, SELECTORS
 
-SELECTIONS = ("none", "first", "random", "rubric", "judge")
+SELECTIONS = ("none", *SELECTORS)
 
 EVALS = Table(
     name="evals",
@@ -38,6 +38,7 @@ EVALS = Table(
             nullable=True,
             values=SELECTIONS,
         ),
+        Column("candidates", INT8, "Candidates at each delegation; 1 = plain delegation or a control.", nullable=True),
         Column("task_id", STRING, "Task that was evaluated."),
         Column("sample", INT16, "Sample index, from 0."),
         Column("world", STRING, "World of the task.", nullable=True),

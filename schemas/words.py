@@ -17,6 +17,7 @@ LabelUse = Literal["train", "audit"]
 FinishReason = Literal["stop", "length", "abort", "error"]
 LogprobsMode = Literal["processed_logprobs", "raw_logprobs", "none"]
 Scheduling = Literal["parallel", "sequential"]
+Selector = Literal["first", "random", "rubric", "judge"]
 ShardPhase = Literal["collect", "label", "refresh", "learn", "eval", "warm"]
 
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -31,4 +32,5 @@ LABEL_USES: tuple[str, ...] = get_args(LabelUse)
 FINISH_REASONS: tuple[str, ...] = get_args(FinishReason)
 LOGPROBS_MODES: tuple[str, ...] = get_args(LogprobsMode)
 SCHEDULINGS: tuple[str, ...] = get_args(Scheduling)
+SELECTORS: tuple[str, ...] = get_args(Selector)
 SHARD_PHASES: tuple[str, ...] = get_args(ShardPhase)

@@ -1,8 +1,12 @@
--- Of the branches of a delegation exactly one is committed and it is branch 0; all start from one snapshot; a complete
--- group has all k branches, each with a node that started from that snapshot.
+-- Of the branches of a delegation exactly one is committed, branch 0 unless it was selected among candidates; all start
+-- from one snapshot; a complete group has all k branches, each with a node that started from that snapshot.
 select delegation_id as id, 'branch 0 and only it must be committed' as fault
-from fresh.branches group by delegation_id
+from fresh.branches where selected_by is null group by delegation_id
 having count(*) filter (committed) <> 1 or count(*) filter (committed and branch = 0) <> 1
+union all
+select delegation_id, 'exactly one candidate must be committed, and all must say who selected it'
+from fresh.branches group by delegation_id
+having count(selected_by) > 0 and (count(*) filter (committed) <> 1 or count(selected_by) <> count(*))
 union all
 select delegation_id, 'its branches name ' || count(distinct snapshot_digest) || ' snapshots'
 from fresh.branches group by delegation_id having count(distinct snapshot_digest) > 1

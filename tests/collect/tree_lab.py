@@ -165,6 +165,7 @@ def play(
     scorer_sampling=None,
     act_sampling=None,
     style="terse",
+    judge=None,
     **settings,
 ):
     policies = {
@@ -183,6 +184,7 @@ def play(
         settings=TreeSettings(**settings),
         style=style,
         dialect=dialect_for(world, "auto"),
+        judge=judge,
     )
     result = asyncio.run(run_tree(plan(purpose, **(plan_changes or {})), services))
     check_rows(result)
