@@ -6,7 +6,7 @@ and dark, and escapes every text that came out of a store. Files appear whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from collect.eval_tables import Section, Table, overview, sections
 
 TITLE = "Evaluations"
+SOURCE = "source"
 ABOUT = (
     "Success leaves out trees that were lost to infrastructure; 'errors as failures' counts them, as published tables"
     " do. Intervals are Wilson's for trees, a bootstrap over tasks, and Student's t over seeds."
@@ -79,16 +80,27 @@ def _html_section(section: Section) -> str:
 
 def _html_table(table: Table) -> str:
     drawn = any(bar is not None for bar in table.bars)
-    head = "".join(f"<th>{escape(text)}</th>" for text in table.head) + ("<th></th>" if drawn else "")
+    words = table.head.index(SOURCE) if SOURCE in table.head else None
+    head = "".join(_html_cells("th", table.head, words, "<th></th>" if drawn else ""))
     lines = []
     for index, row in enumerate(table.rows):
-        cells = "".join(f"<td>{escape(text)}</td>" for text in row)
         bar = table.bars[index] if index < len(table.bars) else None
-        lines.append(f"<tr>{cells}{_html_bar(bar) if drawn else ''}</tr>")
+        lines.append(f"<tr>{''.join(_html_cells('td', row, words, _html_bar(bar) if drawn else ''))}</tr>")
     return (
         f'<h3>{escape(table.title)}</h3>\n<div class="scroll"><table><thead><tr>{head}</tr></thead>\n'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+def _html_cells(tag: str, row: Sequence[str], words: int | None, bar: str) -> Iterator[str]:
+    """Cells of a row; the drawing stands last, or before the column of words."""
+    for index, text in enumerate(row):
+        if index == words:
+            yield f'{bar}<{tag} class="words">{escape(text)}</{tag}>'
+        else:
+            yield f"<{tag}>{escape(text)}</{tag}>"
+    if words is None:
+        yield bar
 
 
 def _html_bar(bar: tuple[float, float, float] | None) -> str:
@@ -115,7 +127,7 @@ def _rich_table(table: Table) -> Any:
 
     made = RichTable(title=table.title, title_justify="left")
     for index, text in enumerate(table.head):
-        made.add_column(_plain(text), justify="left" if index == 0 or text == "source" else "right")
+        made.add_column(_plain(text), justify="left" if index == 0 or text == SOURCE else "right")
     for row in table.rows:
         made.add_row(*map(_plain, row))
     return made
