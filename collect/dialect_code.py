@@ -21,9 +21,14 @@ CELL_TOOL = "python"
 
 
 class CodeDialect:
-    """Reads cells, and writes any call as a cell of one line."""
+    """Reads cells, and writes any call as a cell of one line; UsageError where the interpreter is not installed."""
 
     name = "code"
+
+    def __init__(self) -> None:
+        from collect.sandbox import interpreter
+
+        interpreter()
 
     def decide(self, text: str, *, tools: Collection[str]) -> Decision:
         """A decision of kind `cell`, or invalid; the tools are known to the cell, not here."""

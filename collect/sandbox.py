@@ -82,7 +82,7 @@ class Sandbox:
         with ExitStack() as held:
             try:
                 session = held.enter_context(self._opened().checkout(limits=limits, os_policy=policy))
-            except (_monty().MontyError, RuntimeError, OSError) as error:
+            except (interpreter().MontyError, RuntimeError, OSError) as error:
                 raise SandboxDown(str(error)) from error
             run.advance(session, serve, answers)
 
@@ -90,7 +90,7 @@ class Sandbox:
         """The pool; as many workers as threads, so that no thread ever waits for one."""
         with self._starting:
             if self._pool is None:
-                pool = _monty().Monty(
+                pool = interpreter().Monty(
                     min_processes=0,
                     max_processes=self._workers,
                     request_timeout=self._settings.seconds + GRACE_S,
@@ -136,12 +136,13 @@ def open_sandbox(settings: SandboxSettings) -> Sandbox:
     """The process's sandbox with these limits; its workers end with the process. UsageError when Monty is missing."""
     key = (os.getpid(), settings)
     if key not in _SANDBOXES:
-        _monty()
+        interpreter()
         _SANDBOXES[key] = Sandbox(settings)
     return _SANDBOXES[key]
 
 
-def _monty() -> Any:
+def interpreter() -> Any:
+    """The Monty package; UsageError where it is not installed."""
     try:
         import pydantic_monty
     except ImportError as error:

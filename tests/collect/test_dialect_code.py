@@ -1,5 +1,7 @@
 """The code dialect: one cell per reply, cut at its end; any call can be written as a cell."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +98,13 @@ def test_worlds_say_whether_they_are_played_in_code():
 
     with pytest.raises(UsageError, match="not played in the dialect 'code'"):
         dialect_for(Silent(), "code")
+
+
+def test_without_the_interpreter_the_dialect_is_refused_before_anything_is_played(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    with pytest.raises(UsageError, match="needs pydantic-monty") as fault:
+        open_dialect("code")
+    assert "sera-data[code]" in fault.value.hint
 
 
 def test_the_prompt_shows_the_tools_as_a_cell_calls_them():
