@@ -8,7 +8,7 @@ Run: ``sera learn --dry-run`` and ``sera loop --dry-run`` print it resolved.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ from schemas.words import Stage
 from sera_data.config import Config
 
 PerStage = float | dict[Stage, float]
+Decay = Annotated[float, Field(ge=0, lt=1)]
 BUDGET = {"cpu": 2048, "cuda": 32768}
 
 
@@ -52,6 +53,10 @@ class LossConfig(Config):
                     f"ratio_max must not be below ratio_min {self.ratio_min}, got {self.ratio_bound(stage)} for {stage}"
                 )
                 raise ValueError(msg)
+            for name, value in (("kl_coef", self.kl(stage)), ("stage_scale", self.scale(stage))):
+                if value < 0:
+                    msg = f"{name} is 0 or more, got {value} for {stage}"
+                    raise ValueError(msg)
         return self
 
     def ratio_bound(self, stage: Stage) -> float:
@@ -71,7 +76,7 @@ class OptimizerConfig(Config):
     """AdamW with a constant learning rate; the defaults are those of the SERA paper's public code."""
 
     lr: float = Field(default=3e-6, gt=0, description="Learning rate; about 1e-4 for the pocket policy.")
-    betas: tuple[float, float] = Field(default=(0.9, 0.95), description="Decay of the two moments.")
+    betas: tuple[Decay, Decay] = Field(default=(0.9, 0.95), description="Decay of the two moments.")
     eps: float = Field(default=1e-8, gt=0, description="Adam's denominator term.")
     weight_decay: float = Field(default=0.017, ge=0, description="Decoupled weight decay.")
     gradient_clip: float = Field(default=1.0, gt=0, description="Highest global gradient norm.")
@@ -94,7 +99,7 @@ class EngineConfig(Config):
     recompute: bool = Field(default=False, description="Recompute activations in backward: less memory, more time.")
     checkpoint_every: int = Field(default=4, ge=1, description="Updates between checkpoints within a phase.")
     keep_checkpoints: int = Field(default=2, ge=1, description="Newest checkpoints kept.")
-    threads: int = Field(default=1, ge=1, description="CPU threads of each rank.")
+    threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each rank.")
 
 
 class LearnConfig(Config):

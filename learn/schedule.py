@@ -9,6 +9,7 @@ stage alone, such as 'rubric:1', is allowed (the paper's public code insists on 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import NoReturn, get_args
@@ -78,8 +79,8 @@ def parse_schedule(text: str) -> Schedule:
         stage: Stage | None = next((s for s in get_args(Stage) if s == name.strip()), None)
         if stage is None:
             _refuse(text, f"unknown stage {name.strip()!r}; allowed: {', '.join(STAGES)}")
-        if not steps.strip().isdigit() or int(steps) == 0:
-            _refuse(text, f"stage {stage!r} needs a whole number of updates above 0, got {steps.strip()!r}")
+        if not re.fullmatch(r"[0-9]{1,6}", steps.strip()) or int(steps) == 0:
+            _refuse(text, f"stage {stage!r} needs a whole number of updates above 0 and below a million, got {steps.strip()!r}")
         if stage in (s for s, _ in items):
             _refuse(text, f"stage {stage!r} is named twice")
         items.append((stage, int(steps)))

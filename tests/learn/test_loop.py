@@ -247,6 +247,26 @@ def test_epsilon_is_refused_with_the_name_of_the_bound(key):
         load_config(LearnConfig, None, [f"{key}=0.2"])
 
 
+@pytest.mark.parametrize(
+    "override",
+    [
+        "loss.kl_coef=-1",
+        "loss.kl_coef={rubric: -0.1}",
+        "loss.stage_scale={rubric: -1}",
+        "optimizer.betas=[2, 3]",
+        "optimizer.betas=[-1, 0.5]",
+        "optimizer.betas=[0.9, 1.0]",
+        "engine.threads=100000",
+        "schedule='execution:99999999999999999999'",
+        "schedule='execution:²'",
+        "schedule='execution:+3'",
+    ],
+)
+def test_numbers_that_would_train_nonsense_are_refused(override):
+    with pytest.raises(ConfigError):
+        load_config(LearnConfig, None, [override])
+
+
 def test_brakes_per_stage():
     config = load_config(
         LearnConfig, None, ["loss.ratio_max={rubric: 2}", "loss.stage_scale={rubric: 0.5}", "loss.kl_coef=0.01"]
