@@ -80,7 +80,7 @@ def parse_schedule(text: str) -> Schedule:
         if stage is None:
             _refuse(text, f"unknown stage {name.strip()!r}; allowed: {', '.join(STAGES)}")
         if not re.fullmatch(r"[0-9]{1,6}", steps.strip()) or int(steps) == 0:
-            _refuse(text, f"stage {stage!r} needs a whole number of updates above 0 and below a million, got {steps.strip()!r}")
+            _refuse(text, f"stage {stage!r} needs a whole number of updates above 0, below a million, got {steps!r}")
         if stage in (s for s, _ in items):
             _refuse(text, f"stage {stage!r} is named twice")
         items.append((stage, int(steps)))
