@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from sera_data.errors import UsageError
+
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
 
 
@@ -29,7 +31,7 @@ def audit(
         str | None, typer.Option("--gates", help="Gates file, or 'default': exit with code 3 when a gate fails.")
     ] = None,
     reps: Annotated[
-        int, typer.Option("--reps", min=0, help="Bootstrap replicates over tasks; 0: no intervals.")
+        int, typer.Option("--reps", min=0, max=100_000, help="Bootstrap replicates over tasks; 0: no intervals.")
     ] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 17,
     margin: Annotated[float, typer.Option("--margin", help="Margin of the rubric loss.")] = 0.2,
@@ -41,6 +43,9 @@ def audit(
     from analysis.audit import run_audit
     from analysis.gates import enforce, load_gates
 
+    if not 0 <= margin <= 1:  # scores lie between 0 and 1; NaN is refused too
+        msg = f"--margin must be between 0 and 1, got {margin}"
+        raise UsageError(msg)
     rules = load_gates(None if gates in (None, "default") else Path(gates))
     result = run_audit(
         store,

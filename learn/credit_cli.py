@@ -7,6 +7,7 @@ Run: ``sera credit runs/demo/store --method sera``.
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -118,13 +119,15 @@ def _write_rows(result: Credit, path: Path) -> None:
     from learn.credit import SCHEMA
 
     frame = result.rows.select(SCHEMA.names)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    content = io.BytesIO()
     if path.suffix == ".parquet":
-        frame.write_parquet(path)
+        frame.write_parquet(content)
     elif path.suffix == ".csv":
-        frame.write_csv(path)
+        frame.write_csv(content)
     else:
-        frame.write_json(path)
+        frame.write_json(content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.getvalue())
 
 
 def _print(summary: dict[str, Any]) -> None:

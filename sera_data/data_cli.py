@@ -7,7 +7,9 @@ Run: ``sera data ls STORE``, ``sera data sql STORE "select ..."``.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import sys
 from enum import StrEnum
 from importlib.metadata import entry_points
@@ -87,6 +89,7 @@ def sql(
     Example: sera data sql runs/demo/store "select epoch, purpose, success from progress order by all" --format csv
     """
     import duckdb
+    from polars.exceptions import PolarsError
 
     from sera_data.damage import require_sound
 
@@ -101,7 +104,10 @@ def sql(
         frame = connection.sql(text).pl()
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
-    except (duckdb.Error, UnicodeEncodeError) as error:
+    except PolarsError as error:
+        msg = f"a column has a type that cannot be shown: {' '.join(str(error).partition('Hint')[0].split())}"
+        raise UsageError(msg, hint="cast it to text: select my_column::varchar") from None
+    except duckdb.Error as error:
         if not isinstance(error, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)):
             require_sound(connection)
         msg = f"query failed: {' '.join(str(error).split())}"
@@ -275,6 +281,11 @@ def _open(path: Path) -> Store:
 def _query(query: str) -> str:
     """The text itself, or that of @FILE."""
     if not query.startswith("@"):
+        try:
+            query.encode()
+        except UnicodeEncodeError:
+            msg = f"the query must be UTF-8, got {query[:60]!a}"
+            raise UsageError(msg) from None
         return query
     try:
         return Path(query[1:]).read_text(encoding="utf-8")
@@ -347,8 +358,10 @@ def _comment(text: str) -> str:
 
 
 def _print_rows(frame: Any, fmt: Format, output: Path | None) -> None:
-    if fmt is Format.parquet:
-        frame.write_parquet(output, compression="zstd")
+    if fmt is Format.parquet and output is not None:
+        content = io.BytesIO()  # a disk that is full is then the disk's fault, not one of Parquet
+        frame.write_parquet(content, compression="zstd")
+        output.write_bytes(content.getvalue())
         return
     if fmt is Format.table:
         rows = [["" if value is None else value for value in row] for row in frame.rows()]
@@ -357,11 +370,21 @@ def _print_rows(frame: Any, fmt: Format, output: Path | None) -> None:
     if fmt is Format.csv:
         text = _flat(frame).write_csv()
     else:
-        text = json.dumps(frame.to_dicts(), ensure_ascii=False, default=str, indent=1) + "\n"
+        rows = [_finite(row) for row in frame.to_dicts()]
+        text = json.dumps(rows, ensure_ascii=False, default=str, indent=1, allow_nan=False) + "\n"
     if output is None:
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _flat(frame: Any) -> Any:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.damage import remember, require_sound
+from sera_data.errors import StoreError
 
 if TYPE_CHECKING:
     from schemas.table import Table
@@ -86,9 +87,13 @@ def connect_tables(listing: Listing) -> duckdb.DuckDBPyConnection:
     try:
         for table in TABLES.values():
             connection.execute(f"create view {RAW.get(table.name, table.name)} as {select_table(table, listing)}")
-    except duckdb.Error:
+    except duckdb.Error as error:
         require_sound(connection)
-        raise
+        fault = " ".join(str(error).partition("\n")[0].split())
+        msg = (
+            f"the files of store {listing.store} are as they were written, but not of schema {SCHEMA_VERSION}: {fault}"
+        )
+        raise StoreError(msg, hint="sera data verify STORE names file and column; another release wrote it") from None
     return connection
 
 

@@ -9,14 +9,19 @@ Run: ``sera data gc STORE --dry-run``.
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
+import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sera_data.canonical import sha256_file
-from sera_data.disk import publish_directory, remove_tree
-from sera_data.errors import StoreError
+from sera_data.disk import disk_faults, make_staging, remove_tree
+from sera_data.errors import StoreError, UsageError
 from sera_data.layout import SEAL
 from sera_data.sealing import sealed_shards
 
@@ -41,18 +46,19 @@ def collect_garbage(
     store: Store, *, staging_hours: float = STAGING_HOURS, sealed_hours: float = SEALED_HOURS, dry_run: bool = False
 ) -> Garbage:
     """Remove staging older than `staging_hours` and shards sealed for `sealed_hours`; `dry_run` only lists them."""
-    if sealed_hours < 0 or staging_hours < 0:
+    if not (sealed_hours >= 0 and staging_hours >= 0):  # NaN is refused too
         msg = f"hours must be 0 or more, got staging {staging_hours}, sealed {sealed_hours}"
-        raise StoreError(msg)
+        raise UsageError(msg)
     now = time.time()
     staging = [p for p in _entries(store.layout.staging) if now - _newest(p) > staging_hours * 3600]
     shards = [store.layout.shards / shard for shard in _droppable(store, now=now, hours=sealed_hours)]
     size = sum(_size(path) for path in [*staging, *shards])
     if not dry_run:
-        for path in staging:
-            remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        for path in shards:
-            _drop(store, path)
+        with disk_faults(f"store {store.path} was not cleaned", retry="run gc again"):
+            for path in staging:
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            for path in shards:
+                _drop(store, path)
     return Garbage(tuple(p.name for p in staging), tuple(p.name for p in shards), size, dry_run)
 
 
@@ -82,9 +88,9 @@ def _require_sound(store: Store, name: str) -> None:
 
 
 def _drop(store: Store, path: Path) -> None:
-    grave = store.layout.staging / f"gc-{path.name}"
-    remove_tree(grave)
-    publish_directory(path, grave)
+    grave = make_staging(store.layout.staging, f"gc-{path.name}")
+    with contextlib.suppress(FileNotFoundError):  # another gc took it
+        os.rename(path, grave / path.name)  # noqa: PTH104 - the one call that hides the rows, all at once
     remove_tree(grave)
 
 
@@ -93,8 +99,16 @@ def _entries(path: Path) -> list[Path]:
 
 
 def _newest(path: Path) -> float:
-    return max([path.stat().st_mtime, *(p.stat().st_mtime for p in path.rglob("*"))]) if path.exists() else 0.0
+    return max((found.st_mtime for found in _facts(path)), default=math.inf)
 
 
 def _size(path: Path) -> int:
-    return sum(p.stat().st_size for p in [path, *path.rglob("*")] if p.is_file())
+    return sum(found.st_size for found in _facts(path) if stat.S_ISREG(found.st_mode))
+
+
+def _facts(path: Path) -> Iterator[os.stat_result]:
+    """Facts of a path and of all below it; what another process removes meanwhile is left out."""
+    with contextlib.suppress(FileNotFoundError):
+        for each in [path, *path.rglob("*")]:
+            with contextlib.suppress(FileNotFoundError):
+                yield each.stat()

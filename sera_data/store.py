@@ -9,6 +9,7 @@ Run: ``import sera_data as sd; s = sd.open(path); s.nodes.pl(); s.sql("select co
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from schemas import SCHEMA_VERSION, TABLES
-from sera_data.disk import publish_file
+from sera_data.disk import disk_faults, publish_file
 from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
 from sera_data.layout import COMMIT, FORMAT_VERSION, SEAL, Layout, is_plan_name, shard_plan
@@ -136,7 +137,7 @@ def _entries(directory: Path) -> list[Path]:
 
 def open_store(path: str | Path) -> Store:
     """Open an existing store; StoreError when there is none or a newer release wrote it."""
-    store = Store(Path(path))
+    store = Store(_readable_name(Path(path)))
     file = store.layout.store_file
     if not file.exists():
         missing = "is not a store (it has no store.json)" if store.path.exists() else "does not exist"
@@ -156,6 +157,16 @@ def open_store(path: str | Path) -> Store:
     return store
 
 
+def _readable_name(path: Path) -> Path:
+    """The path, if its name is text: no reader of Parquet opens one that is not."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        msg = f"the path of a store must be UTF-8, got {os.fsencode(path)!r}"
+        raise StoreError(msg, hint="rename the directory, or name it through a link") from None
+    return path
+
+
 def _restore_empty(directory: Path) -> None:
     """Make a directory that git or an object store dropped because it was empty; harmless where nothing is written."""
     with contextlib.suppress(OSError):
@@ -164,11 +175,12 @@ def _restore_empty(directory: Path) -> None:
 
 def create_store(path: str | Path) -> Store:
     """Create a store, or open the one that is there. `store.json` is written last."""
-    store = Store(Path(path))
+    store = Store(_readable_name(Path(path)))
     if not store.layout.store_file.exists():
-        store.path.mkdir(parents=True, exist_ok=True)
-        for directory in store.layout.directories():
-            directory.mkdir(exist_ok=True)
+        with disk_faults(f"store {store.path} was not created", retry="try again"):
+            store.path.mkdir(parents=True, exist_ok=True)
+            for directory in store.layout.directories():
+                directory.mkdir(exist_ok=True)
         body = {
             "format_version": FORMAT_VERSION,
             "schema_version": SCHEMA_VERSION,

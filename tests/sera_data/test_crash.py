@@ -159,6 +159,36 @@ def test_a_store_is_there_whole_or_not_at_all(tmp_path, at):
     assert sd.open(tmp_path / "s").nodes.pl().height == 0
 
 
+@pytest.fixture(scope="module")
+def sealed_path(template):
+    """The third store, sealed."""
+    path = Path(shutil.copytree(template / "two", template / "sealed"))
+    seal(path)
+    return path
+
+
+@pytest.mark.parametrize("fault", [Crash, full_disk], ids=["crash", "full disk"])
+@pytest.mark.parametrize("at", range(1, 9))
+def test_a_snapshot_is_there_whole_or_not_at_all(sealed_path, tmp_path, at, fault):
+    path = Path(shutil.copytree(sealed_path, tmp_path / "s"))
+    run(lambda: sd.take_snapshot(sd.open(path), "mine", directories=["e000000"]), at=at, fault=fault)
+    assert sd.verify(sd.open(path)).problems == ()
+    taken = sd.take_snapshot(sd.open(path), "mine", directories=["e000000"])
+    assert [p.name for p in (path / "snapshots").iterdir()] == ["mine.json"]
+    assert sd.open(path).connect(snapshot=taken.name).sql("select count(*) > 0 from nodes").fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+def test_gc_that_dies_loses_no_row(sealed_path, tmp_path, at):
+    path = Path(shutil.copytree(sealed_path, tmp_path / "s"))
+    before = counts(path)
+    run(lambda: sd.collect_garbage(sd.open(path), staging_hours=0, sealed_hours=0), at=at)
+    assert counts(path) == before
+    assert sd.verify(sd.open(path)).problems == ()
+    sd.collect_garbage(sd.open(path), staging_hours=0, sealed_hours=0)
+    assert (counts(path), sd.open(path).shard_ids()) == (before, [])
+
+
 def test_gc_clears_what_crashes_leave(template, tmp_path, calls):
     path = Path(shutil.copytree(template / "one", tmp_path / "s"))
     run(lambda: commit(path), at=calls["commit"] // 2)

@@ -1,12 +1,17 @@
 """`sera data`, run as the command runs it."""
 
 import json
+import os
+import re
 import shutil
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 import sera_data as sd
+from schemas import TABLES
+from schemas.table import INT32, Column
 from sera_data.cli import main
 from tests.sera_data.small_store import small_store
 
@@ -78,7 +83,7 @@ def test_faults_are_one_line_with_a_code(path, capsys, tmp_path):
         "copy (select 1) to 'out.csv'",
         "drop view nodes",
         "attach 'x.db'",
-        "",
+        ";",
         "select 1; select 2",
     ],
 )
@@ -111,3 +116,54 @@ def test_verify_names_the_damaged_file(path, capsys):
     store = sd.open(path)
     shutil.copy(store.layout.epochs / "e000000" / "nodes.parquet", store.layout.epochs / "e000000" / "turns.parquet")
     assert "turns.parquet: is truncated or changed" in sera(capsys, "verify", path, code=1)
+
+
+@pytest.mark.parametrize(
+    "query, fault",
+    [
+        ("select interval 1 month", "a column has a type that cannot be shown.*cast it to text"),
+        ("select '\ud800'", "the query must be UTF-8"),
+        ("select error('boom')", "query failed: .*boom"),
+    ],
+)
+def test_queries_that_cannot_be_answered_are_usage_errors(path, capsys, query, fault):
+    for extra in (["--json"], ["--format", "csv"], []):
+        assert re.search(fault, sera(capsys, "sql", path, query, *extra, code=2))
+
+
+def test_json_of_numbers_that_json_lacks(path, capsys):
+    query = "select 'nan'::double as a, [1.5, 'inf'::double] as b, {'c': '-inf'::float} as d"
+    (row,) = json.loads(sera(capsys, "sql", path, query, "--json"), parse_constant=pytest.fail)
+    assert row == {"a": None, "b": [1.5, None], "d": {"c": None}}
+
+
+@pytest.mark.parametrize("hours", ["nan", "-1", "-inf"])
+def test_hours_that_are_none_are_refused(path, capsys, hours):
+    assert "hours must be 0 or more" in sera(capsys, "gc", path, "--staging-hours", hours, code=2)
+    assert "hours must be 0 or more" in sera(capsys, "gc", path, "--sealed-hours", hours, code=2)
+
+
+def test_a_path_that_is_no_text_is_refused(path, capsys, tmp_path):
+    odd = os.fsdecode(os.fsencode(str(tmp_path)) + b"/odd\xff")
+    shutil.copytree(path, odd)
+    assert "must be UTF-8" in sera(capsys, "verify", odd, code=1)
+    (tmp_path / "link").symlink_to(odd)
+    assert json.loads(sera(capsys, "verify", tmp_path / "link", "--json"))["problems"] == []
+
+
+def test_names_that_readers_could_take_for_patterns(path, capsys, tmp_path):
+    for name in ("with space", "quo'te", 'double"quote', "br[ack]et", "st*ar?", "ünï", "{brace}", "a\nb"):
+        copy = shutil.copytree(path, tmp_path / name)
+        assert "sealed e000000" in sera(capsys, "seal", copy)
+        assert len(json.loads(sera(capsys, "sql", copy, "select * from scored", "--json"))) > 0
+        assert len(sd.open(copy).nodes.pl()) == len(sd.open(copy).nodes.arrow()) == 4
+
+
+def test_a_store_of_columns_that_this_release_does_not_have_is_named(path, capsys, monkeypatch):
+    sera(capsys, "seal", path)
+    wider = (*TABLES["scores"].columns, Column("mood", INT32, "Not in the files.", nullable=True))
+    monkeypatch.setitem(TABLES, "scores", replace(TABLES["scores"], columns=wider))
+    err = sera(capsys, "sql", path, "select 1", code=1)
+    assert "but not of schema" in err
+    assert "mood" in err
+    assert "lacks column 'mood'" in sera(capsys, "verify", path, code=1)

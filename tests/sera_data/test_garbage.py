@@ -1,10 +1,11 @@
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import sera_data as sd
-from sera_data.errors import StoreError
+from sera_data.errors import StoreError, UsageError
 from tests.sera_data.small_store import small_store
 
 
@@ -57,5 +58,20 @@ def test_only_old_staging_goes(store):
             os.utime(each, (time.time() - age,) * 2)
     assert sd.collect_garbage(store).staging == ("e000001.u0000.host.1",)
     assert [p.name for p in store.layout.staging.iterdir()] == ["e000001.u0001.host.2"]
-    with pytest.raises(StoreError, match="hours must be 0 or more"):
+    with pytest.raises(UsageError, match="hours must be 0 or more"):
         sd.collect_garbage(store, sealed_hours=-1)
+
+
+def test_several_at_once_do_not_trip_over_each_other(tmp_path):
+    """Each shard leaves by one rename, which succeeds for one of them."""
+    store = small_store(tmp_path / "s", tasks=3, samples=1, k=2)
+    for name in ("a", "b", "c"):
+        (store.layout.staging / name).mkdir()
+        (store.layout.staging / name / "half.parquet").write_bytes(b"half")
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda _: sd.collect_garbage(sd.open(store.path), staging_hours=0, sealed_hours=0), range(4))
+    assert {shard for gone in found for shard in gone.shards} == {f"e000000.u{i:04d}" for i in range(3)}
+    assert sd.open(store.path).shard_ids() == []
+    sd.collect_garbage(sd.open(store.path), staging_hours=0)
+    assert list(store.layout.staging.iterdir()) == []
+    assert sd.verify(sd.open(store.path)).problems == ()
