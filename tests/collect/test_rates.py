@@ -4,7 +4,7 @@ import math
 from statistics import fmean, stdev
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -41,6 +41,7 @@ def test_errors_are_failures_in_one_rate_and_absent_from_the_other():
     assert (empty["success"], empty["benchmark_success"], empty["bootstrap"]) == (None, 0.0, [None, None])
 
 
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from([True, False, None])), min_size=1, max_size=40))
 def test_a_breakdown_adds_up_to_the_whole(pairs):
     rows = [row(task, success, difficulty=task) for task, success in pairs]
