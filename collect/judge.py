@@ -180,8 +180,8 @@ class ChatEndpoint:
         if not isinstance(said, str):
             return replace(reply, error="the chat completion holds no text", raw=raw)
         cut = choice.get("finish_reason") == "length"
-        error = f"truncated reply: it reached {self.settings.max_tokens} tokens" if cut else None
-        return replace(reply, text=said, raw=self.clean(said), error=error)
+        fault = f"truncated reply: it reached {self.settings.max_tokens} tokens" if cut else None
+        return replace(reply, text=said, raw=self.clean(said), error=fault)
 
     def clean(self, text: str) -> str:
         """The text without the key and without lone surrogates, so that it can be stored and shown."""

@@ -70,7 +70,7 @@ def label(
     import sera_data
     from collect.collect_cli import parse_shard
     from collect.interruption import Interruption
-    from collect.label_job import run_labels
+    from collect.label_job import open_elsewhere, run_labels
 
     started = time.monotonic()
     config = _config(
@@ -106,6 +106,7 @@ def label(
         "run_id": summary.run_id,
         "plans": summary.plans,
         "sealed": summary.sealed,
+        "open_elsewhere": open_elsewhere(opened, config),
         "labels": sum(summary.labels.values()),
         **{name: summary.labels[name] for name in ("success", "failure", "invalid")},
         "reasons": dict(summary.reasons.most_common(5)),
@@ -159,13 +160,14 @@ def _labeller(config: LabelConfig, *, judge: str | None) -> Labeller:
 
 def _plan(store: Store, config: LabelConfig, labeller: Labeller) -> dict[str, Any]:
     """What the command would do, as plain JSON values; the prompt's size is measured on the first unit."""
-    from collect.label_job import own_open_plans
+    from collect.label_job import open_elsewhere, own_open_plans
     from collect.label_selection import select
 
     selection = select(store, config, labeller)
     body: dict[str, Any] = {
         "labeller": config.labeller,
         "continues": [plan.name for plan in own_open_plans(store, config)],
+        "open_elsewhere": open_elsewhere(store, config),
         "matching_nodes": selection.matching,
         "chosen_nodes": selection.chosen,
         "nodes": selection.nodes,

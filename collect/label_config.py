@@ -1,6 +1,6 @@
 """`LabelConfig`: which labeller gives how many votes on which stored nodes.
 
-Invariant: its hash names the run, so the same command finds its own unfinished plan; no secret is in it.
+Invariant: its identity names the run, so the same command finds its own unfinished plan; no secret is in it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from pydantic import Field, model_validator
 
 from collect.judge_config import JudgeSettings
 from schemas.words import LabelUse, Purpose
+from sera_data.canonical import sha256_json
+
+PATIENCE = ("concurrency", "timeout_s", "retries", "retry_wait_s", "retry_wait_max_s")
 
 
 class LabelConfig(JudgeSettings):
@@ -41,6 +44,11 @@ class LabelConfig(JudgeSettings):
             msg = f"max_labels {self.max_labels} is less than the {self.votes} votes of one node"
             raise ValueError(msg)
         return self
+
+    def identity(self) -> str:
+        """Hash of what is labelled by whom: patience, concurrency and address may change before a run is finished."""
+        body = {name: value for name, value in self.resolved().items() if name not in PATIENCE}
+        return sha256_json({**body, "labeller": self.labeller.partition("@http")[0]})
 
     def settings(self) -> JudgeSettings:
         """The part that concerns a judge."""

@@ -27,7 +27,6 @@ from collect.records import Row
 from collect.shard import Provenance, runs_row
 from collect.subject import Subject
 from sera_data import ShardWriter
-from sera_data.config import run_id
 from sera_data.plan import Plan, claim_addition
 from sera_data.store import Store
 
@@ -73,16 +72,25 @@ def run_labels(
 
     Raises LabellerRefused when the labeller cannot work at all; the unit it happened in is not committed.
     """
-    summary = LabelSummary(run_id(config.name, config))
+    summary = LabelSummary(label_run_id(config))
     interruption = interruption or Interruption()
     asyncio.run(_run(store, config, labeller, part or Share(), interruption, summary, quiet=quiet))
     return summary
 
 
+def label_run_id(config: LabelConfig) -> str:
+    """Config name + 8 hex digits of its identity."""
+    return f"{config.name}-{config.identity()[:8]}"
+
+
+def open_elsewhere(store: Store, config: LabelConfig) -> list[str]:
+    """Unfinished label plans of other settings; what they will give is not given twice."""
+    return [f"{p.name} of {p.run_id}" for p in label_plans(store, "open") if p.config_hash != config.identity()]
+
+
 def own_open_plans(store: Store, config: LabelConfig) -> list[Plan]:
     """Plans that this command began and did not finish."""
-    name, hashed = run_id(config.name, config), config.hash()
-    return [p for p in label_plans(store, "open") if p.run_id == name and p.config_hash == hashed]
+    return [p for p in label_plans(store, "open") if p.config_hash == config.identity()]
 
 
 async def _run(
@@ -106,9 +114,9 @@ async def _run(
 
 
 def _claim(store: Store, config: LabelConfig, selection: Selection) -> list[Plan]:
-    name, hashed = run_id(config.name, config), config.hash()
+    name = label_run_id(config)
     return [
-        claim_addition(store, epoch, run_id=name, phase="label", config_hash=hashed, units=units)
+        claim_addition(store, epoch, run_id=name, phase="label", config_hash=config.identity(), units=units)
         for epoch, units in selection.units.items()
     ]
 

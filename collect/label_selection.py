@@ -106,10 +106,16 @@ def planned_keys(plans: Iterable[Plan]) -> set[tuple[str, str, str, int]]:
     return {
         (node, unit["source"], unit["version"], attempt)
         for plan in plans
-        for unit in plan.units
+        for unit in _given(plan)
         for node, first, count in unit.get("votes", ())
         for attempt in range(first, first + count)
     }
+
+
+def _given(plan: Plan) -> list[dict[str, Any]]:
+    """The units that a plan has given or will give: of one sealed in part, only those that the seal holds."""
+    committed = plan.committed() if plan.sealed() else set(plan.unit_ids)
+    return [unit for unit in plan.units if unit["unit_id"] in committed]
 
 
 @cache

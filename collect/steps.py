@@ -17,6 +17,8 @@ from collect.world import GoalKind
 
 Row = Mapping[str, Any]
 NOT_OF_THE_WORLD = ("delegate", "finish")
+SHOWN = ("ok", "rejected", "info")
+"""Feedback classes that a judge may see; any other, that is how the world ended, reads as ok."""
 COMMITTED_CHILD = re.compile(r"/t(?P<step>\d+)d(?P<launch>\d+)b0")
 
 
@@ -61,8 +63,10 @@ def answer_of(row: Row, *, goal_kind: GoalKind) -> str | None:
 
 
 def _said(call: Row) -> str:
-    text = call["result"] if call["feedback"] is None else f"[{call['feedback']}] {call['result']}"
-    return neutral(text) or ""
+    if call["feedback"] is None:
+        return neutral(call["result"]) or ""
+    shown = call["feedback"] if call["feedback"] in SHOWN else "ok"
+    return f"[{shown}] {call['result']}"
 
 
 def _helped(

@@ -14,11 +14,10 @@ import pytest
 import sera_data as sd
 from collect.job import Share
 from collect.label_config import LabelConfig
-from collect.label_job import run_labels
+from collect.label_job import label_run_id, open_elsewhere, run_labels
 from collect.label_selection import select
 from collect.labels import LabellerRefused, Opinion, open_labeller
 from collect.textcraft import TextCraft
-from sera_data.config import run_id
 from sera_data.errors import StoreError, UsageError
 from sera_data.plan import claim_addition, read_plan
 
@@ -229,12 +228,13 @@ def test_parts_join_one_plan(store):
 
 def test_runs_that_began_at_the_same_moment_give_no_vote_twice(store):
     """Two selections see the same missing votes; the plan that was claimed later leaves them to the earlier one."""
-    mine, other = (LabelConfig(labeller="rule:finish", name=name, where="depth >= 0") for name in ("mine", "other"))
+    mine, other = (LabelConfig(labeller="rule:finish", name=name) for name in ("mine", "other"))
     labeller = open_labeller("rule:finish", settings=mine.settings())
     units = select(store, mine, labeller).units[0]
     late = select(store, other, labeller).units[0]
-    claim_addition(store, 0, run_id=run_id("mine", mine), phase="label", config_hash=mine.hash(), units=units)
-    claim_addition(store, 0, run_id=run_id("other", other), phase="label", config_hash=other.hash(), units=late)
+    for config, votes in ((mine, units), (other, late)):
+        name = label_run_id(config)
+        claim_addition(store, 0, run_id=name, phase="label", config_hash=config.identity(), units=votes)
     done = run_labels(store, other, labeller, quiet=True)
     assert (sum(done.labels.values()), done.sealed) == (0, ["e000000.a002"])
     done = run_labels(store, mine, open_labeller("rule:finish", settings=mine.settings()), quiet=True)
@@ -249,6 +249,19 @@ def test_an_open_plan_counts_as_given(store):
     other = Scripted()
     label(store, "rule:change", labeller=other)  # other settings, same signature
     assert other.subjects == []
+    elsewhere = open_elsewhere(store, LabelConfig(labeller="rule:change"))
+    assert [text.split()[0] for text in elsewhere] == ["e000000.a001"]
+    sd.seal(store, "e000000.a001", partial=True)  # given up: its votes are missing again
+    label(store, "rule:change", labeller=other)
+    assert len(other.subjects) == len(nodes(store))
+
+
+def test_address_and_patience_do_not_name_a_run():
+    one = LabelConfig(labeller="openai:m@http://a:1/v1")
+    two = LabelConfig(labeller="openai:m@http://b:2/v1", timeout_s=9.0, retries=0, concurrency=1)
+    assert one.identity() == two.identity()
+    assert one.identity() != LabelConfig(labeller="openai:m@http://a:1/v1", votes=2).identity()
+    assert one.identity() != LabelConfig(labeller="openai:n@http://a:1/v1").identity()
 
 
 KILLED = """
