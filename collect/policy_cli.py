@@ -28,7 +28,7 @@ def policy() -> None:
 
 @app.command()
 def show(
-    directory: Annotated[Path, typer.Argument(help="Policy directory, with its policy.json.")],
+    directory: Annotated[str, typer.Argument(help="Policy directory, with its policy.json; or pocket, pocket:WORLD.")],
     *,
     verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Hash every file.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
@@ -39,7 +39,13 @@ def show(
     """
     from collect.policy_directory import read_policy_directory
 
-    _print(read_policy_directory(directory, verify=verify), as_json=as_json)
+    engine, _, world = directory.partition(":")
+    path = Path(directory)
+    if engine == "pocket" and not path.is_dir():
+        from collect.transformers_policy import pocket_directory
+
+        path = pocket_directory(world)
+    _print(read_policy_directory(path, verify=verify), as_json=as_json)
 
 
 @app.command()

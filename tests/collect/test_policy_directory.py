@@ -96,3 +96,14 @@ def test_a_downloaded_model_becomes_a_policy(tmp_path):
     assert (found.name, found.version, found.style, found.verified) == ("mine", 0, "full", True)
     again = CliRunner().invoke(app, ["make", str(model), "--name", "mine"])
     assert "is a policy already" in str(again.exception)
+
+
+def test_the_shipped_policy_is_shown_by_its_name():
+    from typer.testing import CliRunner
+
+    from collect.policy_cli import app
+
+    shown = CliRunner().invoke(app, ["show", "pocket", "--json"])
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.output)["name"] == "pocket"
+    assert "no pocket policy for 'chess'" in str(CliRunner().invoke(app, ["show", "pocket:chess"]).exception)
