@@ -173,6 +173,58 @@ def show_report(
             typer.echo(f"written to {path}")
 
 
+@app.command("reselect")
+def select_again(
+    store: Annotated[Path, typer.Argument(help="Store with candidates: of `--select`, or of counterfactual forks.")],
+    *,
+    select: Annotated[str, typer.Option(help="Rule that chooses: rubric, judge, random or first.")] = "rubric",
+    scorer: Annotated[
+        str, typer.Option(help="Whose scores: `stored`, or a policy that scores the stored candidates again.")
+    ] = "stored",
+    run: Annotated[str | None, typer.Option(help="Only candidates of this run id.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the candidates; score nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Choose again among stored candidates, by another rule or another scorer, without any step of a world.
+
+    Scores by a policy are added to the store as new rows; the same command continues where it was stopped.
+
+    Example: sera eval reselect runs/store --select random --json
+
+    Example: sera eval reselect runs/store --scorer pocket --select rubric
+    """
+    import sera_data
+    from collect import reselect as again
+    from collect.rescoring import RescoreConfig, rescore
+    from schemas.words import SELECTORS
+    from sera_data.errors import UsageError
+
+    if select not in SELECTORS:
+        msg = f"--select {select!r} is no selector; allowed: {', '.join(SELECTORS)}"
+        raise UsageError(msg)
+    if scorer != again.STORED and select != "rubric":
+        msg = f"--scorer {scorer} gives scores, which only --select rubric looks at, got --select {select}"
+        raise UsageError(msg)
+    opened = sera_data.open(store)
+    rows = again.stored_candidates(opened, run=run)
+    about = {"store": str(store), "select": select, "scorer": scorer}
+    if dry_run:
+        _print({**about, "candidates": len(rows)}, as_json=as_json)
+        return
+    scores, additions = None, []
+    if scorer != again.STORED:
+        scores, additions = rescore(opened, RescoreConfig(scorer=scorer, run=run))
+    seeds = {name: phase.seed for name, phase in again.played_with(opened).items()}
+    found = again.reselect(rows, selector=select, seeds=seeds, scores=scores)  # type: ignore[arg-type]
+    body = {**about, "additions": additions, **again.summary(found, rows)}
+    if as_json:
+        from dataclasses import asdict
+
+        typer.echo(json.dumps({**body, "choices": [asdict(each) for each in found]}))
+        return
+    _print(body, as_json=False)
+
+
 def _only_subcommand(ctx: typer.Context) -> None:
     """Refuse options before a subcommand: they would be lost."""
     from sera_data.errors import UsageError

@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 NOT_OF_THE_WORLD = ("delegate", "finish")
 SHOWN = ("ok", "rejected", "info")
 """Feedback classes that a judge may see; any other, that is how the world ended, reads as ok."""
-COMMITTED_CHILD = re.compile(r"/t(?P<step>\d+)d(?P<launch>\d+)b0")
+CHILD = re.compile(r"/t(?P<step>\d+)d(?P<launch>\d+)b\d+")
 
 
 def steps_of(
@@ -86,7 +86,7 @@ def _helped(
 def _children(node: str, step: int, goals: Mapping[str, str]) -> list[str]:
     found = []
     for other in goals:
-        match = COMMITTED_CHILD.fullmatch(other, len(node)) if other.startswith(node) else None
+        match = CHILD.fullmatch(other, len(node)) if other.startswith(node) else None
         if match is not None and int(match["step"]) == step:
             found.append((int(match["launch"]), other))
     return [child for _, child in sorted(found)]

@@ -5,5 +5,9 @@ from nodes as n
 join chosen as c
     on n.tree_id = split_part(c.node_id, '/', 1)
     and starts_with(n.node_id, c.node_id || '/')
-    and regexp_full_match(substr(n.node_id, length(c.node_id) + 1), '(/t\d+d\d+b0)+')
+    and not exists (
+        select 1 from branches as b
+        where b.tree_id = n.tree_id and not b.committed and length(b.node_id) > length(c.node_id)
+            and starts_with(n.node_id || '/', b.node_id || '/')
+    )
 order by subject, n.node_id

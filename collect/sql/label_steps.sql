@@ -8,7 +8,11 @@ join chosen as c
     and (
         t.node_id = c.node_id
         or starts_with(t.node_id, c.node_id || '/')
-        and regexp_full_match(substr(t.node_id, length(c.node_id) + 1), '(/t\d+d\d+b0)+')
+        and not exists (
+            select 1 from branches as b
+            where b.tree_id = t.tree_id and not b.committed and length(b.node_id) > length(c.node_id)
+                and starts_with(t.node_id || '/', b.node_id || '/')
+        )
     )
 where t.kind = 'act'
 order by subject, t.node_id, t.step
