@@ -124,6 +124,7 @@ def child_of(context: TreeContext, delegation: DelegationRecord, branch: int) ->
     parent = delegation.parent
     node_id = f"{delegation.delegation_id}b{branch}"
     shared = delegation.scheduling == "parallel"
+    cell = parent.cell if shared else cell_of(context, delegation, branch)
     ledger = parent.ledger
     if branch != 0 or context.selector is not None:
         ledger = ledger.copy()
@@ -135,8 +136,8 @@ def child_of(context: TreeContext, delegation: DelegationRecord, branch: int) ->
         branch=branch,
         goal=delegation.goal,
         context=delegation.context,
-        start=delegation.start,
-        cell=parent.cell if shared else cell_of(context, delegation, branch),
+        start=delegation.start if shared else cell.state,
+        cell=cell,
         clock=parent.clock if shared else Clock(delegation.order_start),
         ledger=ledger,
         deadline=parent.deadline,

@@ -304,7 +304,7 @@ def _refusal(state: Inventory, item: str, count: int, ingredients: Mapping[str, 
         for name, amount in needs.items()
         if name in ingredients and ingredients[name] != amount
     ]
-    reasons += [f"{_short(name)} is not in the recipe" for name in ingredients if name not in needs]
+    reasons += [f"{_short(name)} is not in the recipe" for name in sorted(ingredients) if name not in needs]
     if not reasons:
         have = state.items
         reasons = [f"need {n} {a}, have {have.get(n, 0)}" for n, a in needs.items() if have.get(n, 0) < a]

@@ -38,6 +38,15 @@ def open_world(name: str, *, profile: str) -> World[Any]:
     return _made(name, table[name].load(), profile)
 
 
+def default_profile(name: str) -> str:
+    """Profile of a world that is opened without one; UsageError for an unknown name."""
+    if ":" in name or name in registered():
+        make = _imported(name) if ":" in name else registered()[name].load()
+        return str(make().profile)
+    open_world(name, profile="")
+    return ""
+
+
 def _imported(name: str) -> Any:
     """The class of an import path; modules of the working directory are found too."""
     module, _, attribute = name.partition(":")
@@ -54,7 +63,7 @@ def _imported(name: str) -> Any:
 def _made(name: str, make: Any, profile: str) -> World[Any]:
     try:
         world: World[Any] = make(profile=profile)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         msg = f"world {name!r}: {error}"
-        raise UsageError(msg) from None
+        raise UsageError(msg, hint="a world is made as CLASS(profile=NAME)") from None
     return world

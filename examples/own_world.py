@@ -53,8 +53,7 @@ class Maze:
         row, column = row + down, column + right
         if row not in range(len(walls)) or column not in range(len(walls[0])) or walls[row][column] == "#":
             return state, Event(False, "Error: no way there")
-        moved = (*self.leave(state, agent)[3], (agent.node_id, row, column))
-        return (walls, gems, bag, moved), Event(True, f"At {[row, column]}.")
+        return (walls, gems, bag, (*self.leave(state, agent)[3], (agent.node_id, row, column))), Event(True, "Moved.")
 
     def check_targets(self, state, raw):
         left = Counter(colour for *_, colour in state[1])
@@ -70,11 +69,8 @@ class Maze:
         return Verdict(all(gained.get(colour, 0) >= n for colour, n in targets.items()), {"gained": gained})
 
     def difference(self, start, end, *, changes=None):
-        return dict(
-            Counter(dict(end[2])) - Counter(dict(start[2]))
-            if changes is None
-            else sum(map(Counter, changes), Counter())
-        )
+        gained = Counter(dict(end[2])) - Counter(dict(start[2]))
+        return dict(gained if changes is None else sum(map(Counter, changes), Counter()))
 
     def dump(self, state):
         return json.dumps(state, separators=(",", ":"))
