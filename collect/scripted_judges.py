@@ -48,7 +48,7 @@ class Evidence(NamedTuple):
     """What a scorer's prompt shows of an episode."""
 
     targets: Mapping[str, int]
-    gained: Mapping[str, int]
+    gained: Mapping[str, Any]
     turns: Sequence[Turn]
     finished: bool
 
