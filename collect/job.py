@@ -146,9 +146,7 @@ def run_job(
         judge=open_inline_judge(config.judge),
     )
     served = [*policy_rows(policies), *served_by(services.judge and services.judge.labeller)]
-    provenance = Provenance(
-        identity=job.identity, phase=job.phase, policies=served, started_at=datetime.now(UTC)
-    )
+    provenance = Provenance(identity=job.identity, phase=job.phase, policies=served, started_at=datetime.now(UTC))
     committed: list[str] = []
     held = LostTrees(_n_trees(mine), limit=config.infra_error_limit)
 

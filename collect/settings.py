@@ -28,7 +28,8 @@ class Budgets:
     call. prompt: prompt tokens of any call. wall_s: seconds of a tree (of a branch that is forked later). repeats:
     equal replies in a row that end an agent as `loop`; loop: whether such an agent has failed, or is judged like one
     that finished. world_steps: budget of actions that all agents of a tree share, in worlds that have one: the task's
-    own, or the constant 100 of the published training runs. retries: how often a PolicyError is retried, after retry_wait_s * 2**n seconds.
+    own, or the constant 100 of the published training runs. retries: how often a PolicyError is retried, after
+    retry_wait_s * 2**n seconds.
     """
 
     turns: int | tuple[int, ...] = 20

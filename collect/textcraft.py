@@ -127,8 +127,6 @@ class TextCraft:
     fork: Fork = "pure"
     goal_kind: GoalKind = "targets"
     dialects = ("json", "code")
-    dialects = ("json", "code")
-
     profiles = ("rao-42", "strict")
 
     def __init__(self, profile: str = "rao-42") -> None:

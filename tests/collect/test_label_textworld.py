@@ -16,7 +16,8 @@ from job_lab import play, small_config
 from label_lab import label, nodes
 
 TASKS = (
-    "world.tasks={generator: textworld, split: test, per_cell: 1, difficulties: [easy, medium], families: [multi_dish_fork_join]}"
+    "world.tasks={generator: textworld, split: test, per_cell: 1, difficulties: [easy, medium],"
+    " families: [multi_dish_fork_join]}"
 )
 KITCHEN = (
     "world.name=textworld",
