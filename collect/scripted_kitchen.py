@@ -64,7 +64,11 @@ def act(program: KitchenProgram, cook: Cook, facts: Mapping[str, Any], rng: rand
     if program == "teacher" and rng.random() < cook.slip:
         return command_call(_slip(kitchen, rng))
     own_hands = bool(kitchen.state.places)  # where hands are shared the list of commands says all there is to read
-    text = _honest(kitchen, cook) if cook.reading == "honest" and own_hands else kitchen.greedy()
+    text = (
+        _honest(kitchen, cook)
+        if cook.reading == "honest" and own_hands
+        else kitchen.greedy(helpful=program == "teacher")
+    )
     if text is not None and cook.reading == "honest" and not own_hands:
         text = kitchen.search(text)
     return finish_call(DONE) if text is None else command_call(text)
@@ -118,11 +122,9 @@ class _Kitchen:
                         counts[dish] = counts.get(dish, 0) + 1
         return counts
 
-    def goal_for(self, dish: int, *, foods: bool) -> str:
-        """What a child is told to do: with `foods` it also learns what belongs to the dish and how it is wanted."""
-        spec = self.state.kitchen.spec
-        named = ", ".join(food.wanted for food in spec.foods if food.dish == dish)
-        return f"prepare and eat {spec.dishes[dish]}" + (f": {named}" if foods else "")
+    def goal_for(self, dish: int) -> str:
+        """What a child is told to do."""
+        return f"prepare and eat {self.state.kitchen.spec.dishes[dish]}"
 
     def search(self, text: str) -> str:
         """Where to look for the next food instead of where the script that reads nothing would go."""
@@ -133,9 +135,12 @@ class _Kitchen:
         rooms = [room for room in range(len(SOURCES)) if room != here]
         return f"go to {ROOMS[next((room for room in rooms if room not in seen), rooms[here % len(rooms)])]}"
 
-    def greedy(self) -> str | None:
-        """What the script that reads nothing does for the goal's dishes."""
-        everything = len(self.dishes) == len(self.state.kitchen.spec.dishes)
+    def greedy(self, *, helpful: bool = False) -> str | None:
+        """What the script that reads nothing does for the goal's dishes, or for all dishes where it is helpful.
+
+        Whoever was told no foods cannot tell those of its dish from others.
+        """
+        everything = helpful or len(self.dishes) == len(self.state.kitchen.spec.dishes)
         return scripts.greedy(self.world, self.state, self.agent, dishes=None if everything else self.dishes)
 
 
@@ -168,7 +173,7 @@ def _hand_out(program: KitchenProgram, kitchen: _Kitchen) -> Call:
     if not waiting or kitchen.turns_left <= 1:
         return finish_call(FAILED)
     chosen = waiting if program == "parallel" else waiting[:1]
-    return launch_call([kitchen.goal_for(dish, foods=program == "teacher") for dish in chosen])
+    return launch_call([kitchen.goal_for(dish) for dish in chosen])
 
 
 def _slip(kitchen: _Kitchen, rng: random.Random) -> str:
@@ -193,7 +198,7 @@ def _wanderer(kitchen: _Kitchen, rng: random.Random) -> Call | str:
     if draw < 0.08 and kitchen.turns > 2:
         return finish_call(DONE)
     if draw < 0.13 and kitchen.may_delegate:
-        return launch_call([kitchen.goal_for(rng.choice(kitchen.dishes), foods=False)])
+        return launch_call([kitchen.goal_for(rng.choice(kitchen.dishes))])
     text = scripts.wander(kitchen.world, kitchen.state, kitchen.agent, rng)
     return finish_call(FAILED) if text is None else command_call(text)
 

@@ -24,7 +24,7 @@ from learn.pocket_ground import Ground, Recipe
 from learn.pocket_tokenizer import DIGITS, NUMBERS, WEIGHTS
 
 PROFILE = "sync-v9"
-BUDGETS = Budgets(turns=(22, 13), depth=1)
+BUDGETS = Budgets(turns=(22, 16), depth=1)
 FIRST_SEED = {"train": 10_000_000, "test": 20_000_000}  # far from those of the published splits
 STRIDE = 100_000  # seeds of a block
 SLIPS = {0.0: 0.45, 0.05: 0.3, 0.15: 0.25}
@@ -34,7 +34,7 @@ DISHES = ("dish_1", "dish_2")
 
 
 def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
-    """Budgets 22/13, depth 1, everything at temperature 1."""
+    """Budgets 22/16, depth 1, everything at temperature 1."""
     return TreeSettings(
         budgets=BUDGETS,
         act=RoleSampling(max_tokens=48),
