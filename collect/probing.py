@@ -22,7 +22,7 @@ RUBRIC = {
     "failure_conditions": "it is not",
     "scoring_procedure": "weigh the criteria",
 }
-SCORE = {"success": False, "criterion_scores": [0.5, 0.5], "final_score": 0.5}
+SCORE = {"success": True, "criterion_scores": [0.5, 0.5], "final_score": 0.5}
 WORDS = re.compile(r"[\w-]+")
 
 
