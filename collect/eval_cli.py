@@ -211,7 +211,8 @@ def select_again(
     if dry_run:
         _print({**about, "candidates": len(rows)}, as_json=as_json)
         return
-    scores, additions = None, []
+    scores: dict[str, float] | None = None
+    additions: list[str] = []
     if scorer != again.STORED:
         scores, additions = rescore(opened, RescoreConfig(scorer=scorer, run=run))
     seeds = {name: phase.seed for name, phase in again.played_with(opened).items()}

@@ -11,7 +11,7 @@ import random
 import re
 from typing import Any
 
-from collect.policy import Completion, Identity, Request
+from collect.policy import Completion, Identity, Renderer, Request
 
 RUBRIC = {
     "rubric_items": [
@@ -29,8 +29,8 @@ WORDS = re.compile(r"[\w-]+")
 class Prober:
     """Plays every role; `requests` are those it answered, in order."""
 
-    renderer = None
-    trainable = False
+    renderer: Renderer | None = None
+    trainable: bool = False
 
     def __init__(self) -> None:
         self.identity = Identity("probe", "scripted", 0)

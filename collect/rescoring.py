@@ -34,13 +34,13 @@ from collect.shard import Provenance, runs_row
 from collect.together import together
 from collect.world import Task
 from collect.worlds import open_world
-from schemas.words import Role
+from schemas.words import Role, ShardPhase
 from sera_data import ShardWriter
 from sera_data.config import Config, run_id
 from sera_data.plan import Plan, claim_addition, plan_names, read_plan
 from sera_data.store import Store
 
-PHASE = "refresh"
+PHASE: ShardPhase = "refresh"
 TABLES = ("nodes", "turns", "branches", "rubrics")
 
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 from collect.config import CollectConfig
 from collect.dialect import dialect_for
 from collect.policies import open_policy
-from collect.policy import Policy, Request
+from collect.policy import Policy, Renderer, Request
 from collect.probing import Prober
 from collect.replay import StoredTree, replay_node
 from collect.services import Services, TreePlan, TreeResult
@@ -51,8 +51,8 @@ class Checked:
 class Listener:
     """A policy that remembers what it was asked."""
 
-    renderer = None
-    trainable = False
+    renderer: Renderer | None = None
+    trainable: bool = False
 
     def __init__(self, inner: Policy) -> None:
         self.inner, self.identity = inner, inner.identity
