@@ -10,6 +10,8 @@ CPU_INDEX := https://download.pytorch.org/whl/cpu
 PIP_FLAGS ?= $(shell command -v nvidia-smi >/dev/null 2>&1 || curl -sfI -m 3 $(CPU_INDEX)/torch/ >/dev/null 2>&1 && echo "--extra-index-url $(CPU_INDEX)")
 # One thread each: on a busy machine two OpenMP threads that wait for each other are slower than one.
 RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 DS_ACCELERATOR=cpu
+# Test files side by side, one process a core; each file stays in one process, because it shares what it builds.
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
 
 .PHONY: demo test test-slow lint types bench wheel clean help
 .DEFAULT_GOAL := help
@@ -28,10 +30,10 @@ demo: $(VENV)/.installed
 	$(RUN) $(BIN)/sera demo
 
 test: $(VENV)/.installed
-	$(RUN) $(BIN)/python -m pytest -m 'not slow and not gpu'
+	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not gpu'
 
 test-slow: $(VENV)/.installed
-	$(RUN) $(BIN)/python -m pytest -m 'slow and not gpu'
+	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'slow and not gpu'
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
