@@ -77,13 +77,16 @@ def task_of_row(row: Row) -> Task:
 
 
 def replay_node(world: World[Any], tree: StoredTree, node_id: str) -> Replay:
-    """Replay one node of a tree; StoreError for an unknown node."""
+    """Replay one node of a tree; StoreError for an unknown node or a world whose states are live."""
     if node_id not in tree.nodes:
         msg = f"tree {tree.tree_id} has no node {node_id!r}; it has {len(tree.nodes)} nodes"
         raise StoreError(msg, hint="'select node_id from nodes' lists them")
     node = tree.nodes[node_id]
     if node["end_digest"] is None:
         return Replay(node_id, "no_end", 0)
+    if world.fork in ("replay", "none"):
+        msg = f"world {world.name!r} has live states (fork: {world.fork}), so none can be loaded for a replay"
+        raise StoreError(msg, hint="docs/worlds.md says what each kind of fork allows")
     introduce(world, tree.task)
     state = world.load(node["start_state"])
     n_calls = 0

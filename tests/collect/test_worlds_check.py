@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from collect.replay import StoredTree, replay_node
 from collect.settings import DelegationSettings
 from collect.world import Event
 from collect.world_check import check_world
 from collect.worlds import open_world
 from sera_data.canonical import canonical_json
 from sera_data.cli import main
-from sera_data.errors import UsageError
+from sera_data.errors import StoreError, UsageError
 from tests.collect.test_selection import best_of, chosen, pot, scores
 from tests.collect.tree_lab import Fake, Pot, plan, play
 
@@ -103,6 +104,13 @@ def test_a_world_without_copies_delegates_plainly_and_no_other_way():
     for delegation in (best_of(), DelegationSettings(mode="counterfactual", k=2)):
         with pytest.raises(UsageError, match=r"cannot fork \(fork: none\), so delegation.mode must be plain"):
             play(Fake("player", pot(3)), world=Alone(), delegation=delegation)
+
+
+@pytest.mark.parametrize("world", [Replayed(), Alone()])
+def test_stored_states_of_live_worlds_are_not_replayed(world):
+    nodes = {"r": {"end_digest": "x", "start_state": "{}"}}
+    with pytest.raises(StoreError, match="has live states"):
+        replay_node(world, StoredTree("r", TASKS[0], nodes, []), "r")
 
 
 class Impure(Live):
