@@ -145,7 +145,7 @@ def run_job(
         dialect=dialect_for(world, config.dialect),
         judge=open_inline_judge(config.judge),
     )
-    served = [*policy_rows(policies), *served_by(services.judge and services.judge.labeller)]
+    served = [*policy_rows(policies), *served_by(services.judge.labeller if services.judge else None)]
     provenance = Provenance(identity=job.identity, phase=job.phase, policies=served, started_at=datetime.now(UTC))
     committed: list[str] = []
     held = LostTrees(_n_trees(mine), limit=config.infra_error_limit)

@@ -58,7 +58,8 @@ def build(
         msg = f"{out} already holds a policy"
         raise UsageError(msg, hint="name a new folder with --out")
     field = ground(world)
-    recipe = replace(field.recipe, **{k: v for k, v in {"warm": warm, "late": late}.items() if v is not None})
+    sizes = field.recipe.warm if warm is None else warm, field.recipe.late if late is None else late
+    recipe = replace(field.recipe, warm=sizes[0], late=sizes[1])
     folder = work or out.with_name(out.name + ".work")
     size = {"warm": recipe.warm, "late": recipe.late, "minutes": minutes, "seed": seed}
     plan = {"out": str(out), "world": world, "work": str(folder), **size}
