@@ -44,7 +44,7 @@ def test_base_install_has_no_torch_and_audits_the_example(installed):
 @pytest.mark.slow
 def test_a_missing_extra_is_named(installed):
     done = subprocess.run(
-        [installed / "env/bin/sera", "learn", "--store", "x", "--from", "y", "--out", "z"],
+        [installed / "env/bin/sera", "learn", "--store", "x", "--from", "pocket", "--out", "z"],
         cwd=installed, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode in (1, 2)
