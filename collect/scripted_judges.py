@@ -62,23 +62,35 @@ def write_rubric(
     otherwise its criteria look at form only, and an agent that gives up in style may score best.
     """
     gate = rng.choices(list(gates), list(gates.values()))[0]
-    if gate == "right" or rng.random() < substance:
-        weights = rng.choice(WEIGHTS)
-        others = [name for name in CRITERIA if name != "target_gain"]
-        chosen = {"target_gain", *rng.sample(others, len(weights) - 1)}
-    else:
-        weights = rng.choice([choice for choice in WEIGHTS if len(choice) == len(FORM)])
-        chosen = set(FORM)
-    names = [name for name in CRITERIA if name in chosen]
+    known = "target_gain" if has_substance(gate, rng, substance) else None
     return {
-        "rubric_items": [
-            {"name": name, "description": CRITERIA[name], "weight": weight}
-            for name, weight in zip(names, weights, strict=True)
-        ],
+        "rubric_items": draw_items(CRITERIA, rng, form=FORM, substance=known),
         "success_gate": gate_text(gate, targets),
         "failure_conditions": FAILURE,
         "scoring_procedure": PROCEDURE,
     }
+
+
+def has_substance(gate: str, rng: random.Random, share: float) -> bool:
+    """Whether the rubric of a gate looks at what was reached: always with a right one, else with this probability."""
+    return gate == "right" or rng.random() < share
+
+
+def draw_items(
+    criteria: Mapping[str, str], rng: random.Random, *, form: Sequence[str], substance: str | None
+) -> list[dict[str, Any]]:
+    """Rubric items in the order of `criteria`: `substance` and some others, or without it those of form only."""
+    if substance is not None:
+        weights = rng.choice(WEIGHTS)
+        chosen = {substance, *rng.sample([name for name in criteria if name != substance], len(weights) - 1)}
+    else:
+        weights = rng.choice([choice for choice in WEIGHTS if len(choice) == len(form)])
+        chosen = set(form)
+    names = [name for name in criteria if name in chosen]
+    return [
+        {"name": name, "description": criteria[name], "weight": weight}
+        for name, weight in zip(names, weights, strict=True)
+    ]
 
 
 def gate_text(kind: str, targets: Mapping[str, int]) -> str:

@@ -16,9 +16,10 @@ from collect.scripted_judges import (
     ERROR_GATE,
     FINISH_GATE,
     PROCEDURE,
-    WEIGHTS,
     Evidence,
+    draw_items,
     failures,
+    has_substance,
     short,
 )
 from schemas.rubric import Rubric
@@ -56,19 +57,9 @@ def write_rubric(
 ) -> dict[str, Any]:
     """A rubric for the targets of a launch; arguments as in `collect.scripted_judges.write_rubric`."""
     gate = rng.choices(list(gates), list(gates.values()))[0]
-    if gate == "right" or rng.random() < substance:
-        weights = rng.choice(WEIGHTS)
-        others = [name for name in CRITERIA if name != "goal_reached"]
-        chosen = {"goal_reached", *rng.sample(others, len(weights) - 1)}
-    else:
-        weights = rng.choice([choice for choice in WEIGHTS if len(choice) == len(FORM)])
-        chosen = set(FORM)
-    names = [name for name in CRITERIA if name in chosen]
+    known = "goal_reached" if has_substance(gate, rng, substance) else None
     return {
-        "rubric_items": [
-            {"name": name, "description": CRITERIA[name], "weight": weight}
-            for name, weight in zip(names, weights, strict=True)
-        ],
+        "rubric_items": draw_items(CRITERIA, rng, form=FORM, substance=known),
         "success_gate": gate_text(gate, targets),
         "failure_conditions": SPOILED,
         "scoring_procedure": PROCEDURE,
