@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -252,16 +253,25 @@ def test_calls_can_be_served_on_the_event_loop():
 
 
 def test_a_cancelled_cell_frees_its_worker():
+    class CancelledAtItsFirstCall(Desk):
+        def __init__(self, anywhere, loop):
+            super().__init__()
+            self.anywhere, self.loop, self.task, self.gone = anywhere, loop, None, threading.Event()
+
+        def call(self, call):
+            self.loop.call_soon_threadsafe(self.task.cancel)
+            if self.anywhere:  # in a thread: hold the call until the caller has seen the cancellation
+                assert self.gone.wait(30)
+            return super().call(call)
+
     async def cancelled():
-        box = open_sandbox(SandboxSettings(seconds=0.5, workers=1))
+        box = open_sandbox(SandboxSettings(seconds=60, workers=1))
         for anywhere in (True, False):
-            desk = Desk()
-            desk.anywhere = anywhere
-            task = asyncio.create_task(box.run("while True: craft()", notebook=None, host=desk, seed=1))
-            await asyncio.sleep(0.05)
-            task.cancel()
+            desk = CancelledAtItsFirstCall(anywhere, asyncio.get_running_loop())
+            desk.task = asyncio.create_task(box.run("while True: craft()", notebook=None, host=desk, seed=1))
             with pytest.raises(asyncio.CancelledError):
-                await task
+                await desk.task
+            desk.gone.set()
         return await box.run("1 + 1", notebook=None, host=Desk(), seed=1)
 
     assert asyncio.run(cancelled()).output == "2\n"
