@@ -1,0 +1,40 @@
+"""Tables and JSON as the commands on a store print them.
+
+Invariant: cells are text, never markup; rich is imported only when a table is printed.
+
+Run: ``print_table(("name", "rows"), [["nodes", 3]])``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None, file: Path | None = None
+) -> None:
+    """A table for people, on stdout or into a file; 200 columns wide where no terminal says otherwise."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(*columns, title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    for row in rows:
+        shown.add_row(*(Text(f"{v:.4f}" if isinstance(v, float) else "" if v is None else str(v)) for v in row))
+    if file is not None:
+        with file.open("w", encoding="utf-8") as handle:
+            Console(file=handle, width=200).print(shown)
+        return
+    console = Console()
+    Console(width=None if console.is_terminal else 200).print(shown)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout; what JSON does not know becomes text."""
+    print(json.dumps(value, ensure_ascii=False, indent=1, default=str))
