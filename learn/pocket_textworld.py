@@ -27,7 +27,7 @@ PROFILE = "sync-v9"
 BUDGETS = Budgets(turns=(22, 16), depth=1)
 FIRST_SEED = {"train": 10_000_000, "test": 20_000_000}  # far from those of the published splits
 STRIDE = 100_000  # seeds of a block
-SLIPS = {0.0: 0.45, 0.05: 0.3, 0.15: 0.25}
+SLIPS = {0.0: 0.25, 0.1: 0.35, 0.25: 0.4}
 GATES = {"right": 0.55, "under": 0.15, "finish": 0.2, "no_error": 0.1}
 TOOLS = ("stove", "oven", "grill", "knife", "gate", "door")
 DISHES = ("dish_1", "dish_2")
@@ -38,8 +38,8 @@ def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
     return TreeSettings(
         budgets=BUDGETS,
         act=RoleSampling(max_tokens=48),
-        writer=RoleSampling(max_tokens=64),
-        scorer=RoleSampling(max_tokens=32),
+        writer=RoleSampling(max_tokens=96),
+        scorer=RoleSampling(max_tokens=48),
         delegation=DelegationSettings(mode="plain" if k == 1 else "counterfactual", k=k),
         rubric=RubricSettings(purposes=("execution", "rubric") if rubrics else ()),
     )
@@ -89,7 +89,7 @@ GROUND = Ground(
     options={"slips": SLIPS, "gates": GATES},
     coach={"slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
     trouble=("[rejected]", "Error", "Refused"),
-    recipe=Recipe(trees=250, warm=12, late=4, practice=150),
+    recipe=Recipe(trees=250, warm=12, late=4, rubric_share=1.0, practice=150),
     words=words(),
     piece=piece(),
     context=2048,
