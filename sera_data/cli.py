@@ -10,21 +10,18 @@ Run: ``sera --help`` or ``python -m sera_data --help``.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import errno
 import os
 import re
 import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points, version
-from types import FrameType
 from typing import Any
 
 from sera_data.errors import SeraError
+from sera_data.stops import Stopped, Stops
 
 GROUP = "sera.commands"
 
@@ -58,10 +55,6 @@ READERS = ("duckdb", "_duckdb", "pyarrow", "polars")
 """Libraries that read the store; what they raise unforeseen is most often about a damaged file."""
 
 
-class Stopped(SystemExit):
-    """SIGTERM or SIGUSR1 where no command handles them; a SystemExit, so that no library takes it for a fault."""
-
-
 def commands() -> dict[str, EntryPoint]:
     """Registered commands by name, the built-in ones in the order of ABOUT, then the users' own."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -70,34 +63,15 @@ def commands() -> dict[str, EntryPoint]:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    stops = Stops()
     try:
-        with _stops():
-            return _flushed(_main(argv))
-    except KeyboardInterrupt:
-        return _interrupted()
-    except Stopped as stop:
-        return _fail(f"stopped by {stop} (hint: the same command starts again, or continues where it stopped)", 75)
+        with stops.active():
+            return _flushed(_main(argv, stops))
+    except (KeyboardInterrupt, Stopped):
+        return _stopped(stops)
 
 
-@contextlib.contextmanager
-def _stops() -> Iterator[None]:
-    """Signals that ask to stop raise `Stopped`; commands that can do better replace the handlers while they work."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before: dict[int, Any] = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGUSR1)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise Stopped(signal.Signals(number).name)
-
-
-def _main(argv: list[str] | None) -> int:
+def _main(argv: list[str] | None, stops: Stops) -> int:
     args = sys.argv[1:] if argv is None else argv
     table = commands()
     if not args or args[0] in ("--help", "-h", "help"):
@@ -115,10 +89,10 @@ def _main(argv: list[str] | None) -> int:
         near = difflib.get_close_matches(name, table, n=1)
         hint = f"did you mean 'sera {near[0]}'?" if near else "'sera --help' lists the commands"
         return _fail(f"no command {name!r}; allowed: {', '.join(table)} (hint: {hint})", 2)
-    return _run(name, table[name], rest)
+    return _run(name, table[name], rest, stops)
 
 
-def _run(name: str, entry: EntryPoint, args: list[str]) -> int:
+def _run(name: str, entry: EntryPoint, args: list[str], stops: Stops) -> int:
     try:
         app = entry.load()
         result = app(args=args, prog_name=f"sera {name}", standalone_mode=True)
@@ -127,18 +101,24 @@ def _run(name: str, entry: EntryPoint, args: list[str]) -> int:
     except SystemExit as stop:  # typer ends by one, and turns Ctrl-C and a closed pipe into one
         if isinstance(stop.__context__, BrokenPipeError):
             return _closed_pipe()
-        return _interrupted() if stop.code == 130 else _code(stop.code)
-    except SeraError as error:
-        return _fail(str(error), error.exit_code)
-    except ModuleNotFoundError as error:
-        return _missing(name, error)
-    except BrokenPipeError:
-        return _closed_pipe()
-    except OSError as error:
-        return _fail(_disk(error), 1)
-    except Exception as error:  # the last line of defence: one line instead of a page of frames
-        return _unforeseen(name, error)
+        return _stopped(stops) if stop.code == 130 else _code(stop.code)
+    except Exception as error:
+        # a library that a signal struck may raise an error of its own, as DuckDB does
+        return _fault(name, error) if stops.number is None else _stopped(stops)
     return _code(result)
+
+
+def _fault(name: str, error: Exception) -> int:
+    match error:
+        case SeraError():
+            return _fail(str(error), error.exit_code)
+        case ModuleNotFoundError():
+            return _missing(name, error)
+        case BrokenPipeError():
+            return _closed_pipe()
+        case OSError():
+            return _fail(_disk(error), 1)
+    return _unforeseen(name, error)  # the last line of defence: one line instead of a page of frames
 
 
 def _flushed(code: int) -> int:
@@ -163,8 +143,11 @@ def _silence() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
 
 
-def _interrupted() -> int:
-    return _fail("interrupted (hint: the same command starts again, or continues where it stopped)", 130)
+def _stopped(stops: Stops) -> int:
+    hint = "(hint: the same command starts again, or continues where it stopped)"
+    if stops.number in (None, signal.SIGINT):
+        return _fail(f"interrupted {hint}", 130)
+    return _fail(f"stopped by {signal.Signals(stops.number).name} {hint}", 75)
 
 
 def _disk(error: OSError) -> str:
@@ -174,8 +157,6 @@ def _disk(error: OSError) -> str:
 
 
 def _unforeseen(name: str, error: Exception) -> int:
-    if "interrupt" in str(error).lower() and (type(error).__module__ in READERS or isinstance(error, RuntimeError)):
-        return _interrupted()  # DuckDB turns Ctrl-C into an error of its own
     if os.environ.get("SERA_TRACEBACK"):
         traceback.print_exception(error)
     kind = type(error)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.damage import remember, require_sound
 from sera_data.errors import StoreError
+from sera_data.stops import interruptible
 
 if TYPE_CHECKING:
     from schemas.table import Table
@@ -55,7 +56,8 @@ _SCALARS = {
 
 def connect_empty() -> duckdb.DuckDBPyConnection:
     """An in-memory connection that never asks the network for an extension and speaks UTC."""
-    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    offline = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    connection = interruptible(duckdb.connect(config=offline))
     connection.execute("set TimeZone = 'UTC'")
     connection.execute("set parquet_metadata_cache = true")  # published files never change: read each footer once
     return connection

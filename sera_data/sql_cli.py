@@ -53,7 +53,7 @@ def sql(
         _require_reading(text)
         frame = connection.sql(text).pl()
     except duckdb.InterruptException:
-        raise KeyboardInterrupt from None
+        raise
     except PolarsError as error:
         msg = f"a column has a type that cannot be shown: {' '.join(str(error).partition('Hint')[0].split())}"
         raise UsageError(msg, hint="cast it to text: select my_column::varchar") from None

@@ -34,7 +34,6 @@ def run(monkeypatch, capsys, fault):
         (OSError(28, "No space left on device", "f"), 1, "No space left on device: f"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (SystemExit(130), 130, "interrupted"),
-        (RuntimeError("Query interrupted"), 130, "interrupted"),
     ],
 )
 def test_a_fault_is_one_line(monkeypatch, capsys, fault, code, words):
