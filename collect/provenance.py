@@ -24,8 +24,9 @@ def code_version() -> str:
 
 @lru_cache(maxsize=1)
 def hardware() -> str:
-    """CPU model, cores and memory as JSON."""
-    return canonical_json({"cpu": _cpu(), "cores": os.cpu_count(), "memory_gib": _memory_gib()})
+    """CPU model, cores, memory and the models of the accelerators that the driver lists, as JSON."""
+    facts = {"cpu": _cpu(), "cores": os.cpu_count(), "memory_gib": _memory_gib()}
+    return canonical_json({**facts, "accelerators": accelerators(Path("/proc/driver/nvidia/gpus"))})
 
 
 def _revision(git: Path) -> str | None:
@@ -45,6 +46,14 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8").strip()
     except OSError:
         return None
+
+
+def accelerators(drivers: Path) -> list[str]:
+    """Model per device under the driver's directory; [] where there is no such driver."""
+    if not drivers.is_dir():
+        return []
+    texts = [_read(device / "information") or "" for device in sorted(drivers.iterdir())]
+    return [next((t[6:].strip() for t in text.splitlines() if t.startswith("Model:")), "unknown") for text in texts]
 
 
 def _cpu() -> str:

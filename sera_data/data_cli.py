@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sera_data import sql_cli, upkeep_cli
+from sera_data import costs_cli, sql_cli, upkeep_cli
 from sera_data.errors import UsageError
 from sera_data.printing import print_json, print_table
 from sera_data.store_argument import Json, StorePath, open_path
@@ -88,6 +88,7 @@ def describe(
         print(f"\nview {entry['view']}\n  {entry['doc']}")
 
 
+app.command()(costs_cli.costs)
 for command in (upkeep_cli.seal, upkeep_cli.verify, upkeep_cli.snapshot, upkeep_cli.gc):
     app.command()(command)
 
