@@ -24,16 +24,21 @@ from sera_data.errors import UsageError
 
 FIRST_CAPACITY = 256
 GROUP = 32  # rows of similar length that attend together: each reads as far as the longest of its group, not of all
+WIDE_GROUP = 8  # the same for rows with many new tokens
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Rows that attend together: which tokens they are, their slots, how far they read, and the causal mask."""
+    """Rows that attend together: which tokens they are, their slots, how far they read, and the causal mask.
 
-    tokens: Tensor | slice
+    where: row of the group and position among the row's new tokens, of each token; None where each row has one.
+    """
+
+    tokens: Tensor
     slots: Tensor
     reach: int
     bias: Tensor
+    where: tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +91,14 @@ class Qwen3Decoder:
         lengths = torch.tensor([len(row.ids) for row in rows])
         starts = torch.tensor([row.start for row in rows])
         slots = torch.tensor([row.slot for row in rows])
-        width, reach = int(lengths.max()), int((starts + lengths).max())
-        self._grow(reach)
+        self._grow(int((starts + lengths).max()))
         x = self._embed[torch.tensor([i for row in rows for i in row.ids])]
         row_of = torch.repeat_interleave(torch.arange(len(rows)), lengths)
         ends = lengths.cumsum(0)
         offset = torch.arange(len(x)) - (ends - lengths)[row_of]
         place = starts[row_of] + offset
         cos, sin = self._cos[place].unsqueeze(1), self._sin[place].unsqueeze(1)
-        where = None if width == 1 else (row_of, offset)
-        groups = _groups(starts, lengths, slots)
+        groups = _groups(starts, lengths, slots, row_of, offset)
         for layer, cache in zip(self._layers, self._cache, strict=True):
             q, key, value = self._project(layer, x, cos, sin)
             cache[0][slots[row_of], :, place] = key
@@ -103,7 +106,7 @@ class Qwen3Decoder:
             seen = x.new_empty(len(x), self._heads * self._dim)
             for group in groups:
                 keys, values = (part.narrow(2, 0, group.reach).index_select(0, group.slots) for part in cache)
-                seen[group.tokens] = self._attend(q[group.tokens], keys, values, group.bias, where)
+                seen[group.tokens] = self._attend(q[group.tokens], keys, values, group)
             x = x + F.linear(seen, layer.out)
             gate, up = F.linear(self._rms(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, layer.down)
@@ -116,23 +119,18 @@ class Qwen3Decoder:
         q = rotate(self._rms(query, layer.norm_query), cos, sin)
         return q, rotate(self._rms(key, layer.norm_key), cos, sin), value
 
-    def _attend(
-        self, q: Tensor, keys: Tensor, values: Tensor, bias: Tensor, where: tuple[Tensor, Tensor] | None
-    ) -> Tensor:
-        """Attention of each row's new tokens over its slot; returns (tokens, heads * dim)."""
-        rows, width, groups = len(keys), bias.shape[2], self._heads // self._kv_heads
-        if where is not None:
+    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, group: _Group) -> Tensor:
+        """Attention of a group's new tokens over its slots; returns (tokens, heads * dim)."""
+        rows, width = len(keys), group.bias.shape[2]
+        if group.where is None:
+            padded = q.view(rows, 1, self._heads, self._dim)
+        else:
             padded = q.new_zeros(rows, width, self._heads, self._dim)
-            padded[where] = q
-            q = padded
-        q = q.view(rows, width, self._kv_heads, groups, self._dim).permute(0, 2, 3, 1, 4)
-        scores = q.reshape(rows, self._kv_heads, groups * width, self._dim) @ keys.transpose(-1, -2)
-        scores = scores.view(rows, self._kv_heads, groups, width, -1) * self._dim**-0.5 + bias.unsqueeze(2)
-        weights = scores.softmax(-1).view(rows, self._kv_heads, groups * width, -1)
-        out = (weights @ values).view(rows, self._heads, width, self._dim)
-        if where is None:
-            return out.reshape(rows, -1)
-        return out.transpose(1, 2)[where].flatten(1)
+            padded[group.where] = q
+        out = F.scaled_dot_product_attention(
+            padded.transpose(1, 2), keys, values, attn_mask=group.bias, enable_gqa=True
+        ).transpose(1, 2)
+        return (out.reshape(rows, self._heads, self._dim) if group.where is None else out[group.where]).flatten(1)
 
     def _rms(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, (x.shape[-1],), weight, self._eps)
@@ -152,16 +150,20 @@ class Qwen3Decoder:
                 new[:, :, :capacity] = old
 
 
-def _groups(starts: Tensor, lengths: Tensor, slots: Tensor) -> list[_Group]:
-    """One group of all rows where some have several new tokens, else groups of rows of similar length."""
-    width, ends = int(lengths.max()), starts + lengths
-    if width > 1:
-        return [_Group(slice(None), slots, int(ends.max()), _causal(starts, width, int(ends.max())))]
-    order = ends.argsort(stable=True)
-    return [
-        _Group(part, slots[part], int(ends[part[-1]]), _causal(starts[part], 1, int(ends[part[-1]])))
-        for part in order.split(GROUP)
-    ]
+def _groups(starts: Tensor, lengths: Tensor, slots: Tensor, row_of: Tensor, offset: Tensor) -> list[_Group]:
+    """Groups of rows of similar length; each attends by itself."""
+    wide, ends = int(lengths.max()) > 1, starts + lengths
+    order, groups = ends.argsort(stable=True), []
+    for part in order.split(WIDE_GROUP if wide else GROUP):
+        reach, tokens, where = int(ends[part[-1]]), part, None
+        if wide:
+            member = torch.full((len(lengths),), -1)
+            member[part] = torch.arange(len(part))
+            tokens = (member[row_of] >= 0).nonzero().squeeze(1)
+            where = (member[row_of[tokens]], offset[tokens])
+        bias = _causal(starts[part], int(lengths[part].max()), reach)
+        groups.append(_Group(tokens, slots[part], reach, bias, where))
+    return groups
 
 
 def _causal(starts: Tensor, width: int, reach: int) -> Tensor:

@@ -6,18 +6,22 @@ no secret, and its hash names the run.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Tag, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Tag, ValidationError, ValidationInfo, field_validator
 
 from sera_data.canonical import sha256_json
 from sera_data.errors import ConfigError
 
 MAX_COUNT, MAX_SEED = 2**31 - 1, 2**63 - 1
-"""Largest integers of a setting: counts and budgets are 32-bit columns of the store, seeds 64-bit ones."""
+"""Largest numbers of a setting: counts and budgets are 32-bit columns of the store, seeds 64-bit ones."""
+
+COLDEST, HOTTEST = 0.01, 100.0
+"""Sampling temperatures besides 0: scores are divided by them, beyond which their float32 overflows or says nothing."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -34,6 +38,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+def _degrees(value: float) -> float:
+    if value and not COLDEST <= value <= HOTTEST:
+        msg = f"want a temperature of 0 (greedy) or from {COLDEST:g} to {HOTTEST:g}, got {value:g}"
+        raise ValueError(msg)
+    return value
+
+
+Temperature = Annotated[float, AfterValidator(_degrees)]
+"""Of sampling; 0 = greedy."""
+
+
 class Config(BaseModel):
     """Base of all configuration models: frozen, unknown keys refused, a switch is no number."""
 
@@ -42,15 +57,17 @@ class Config(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _numbers(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse true for 1, and integers that no column of the store holds."""
+        """Refuse true for 1, and numbers that no column of the store holds; in lists and mappings as well."""
         name = str(info.field_name)
-        if isinstance(value, bool) and not _allows(cls.model_fields[name].annotation, bool):
-            msg = f"want no true or false here, got {str(value).lower()}"
-            raise ValueError(msg)
+        annotation = cls.model_fields[name].annotation
         limit = MAX_SEED if "seed" in name else MAX_COUNT
-        if isinstance(value, int) and abs(value) > limit:
-            msg = f"want an integer of at most {limit} either way, got {value}"
-            raise ValueError(msg)
+        for part in _parts(value) if not _allows(annotation, Any) else ():
+            if isinstance(part, bool) and not _allows(annotation, bool):
+                msg = f"want no true or false here, got {str(part).lower()}"
+                raise ValueError(msg)
+            if isinstance(part, (int, float)) and math.isfinite(part) and abs(part) > limit:
+                msg = f"want a number of at most {limit} either way, got {part}"
+                raise ValueError(msg)
         return value
 
     def resolved(self) -> dict[str, Any]:
@@ -143,7 +160,17 @@ def _explain(model: type[BaseModel], path: Path | None, error: ValidationError) 
     return f"{where}: " + "; ".join(parts)
 
 
-def _allows(annotation: Any, kind: type) -> bool:
+def _parts(value: Any) -> Iterator[Any]:
+    """The value, or the values inside a list or a mapping; settings of their own check theirs."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else None
+    if inner is None:
+        yield value
+        return
+    for part in inner:
+        yield from _parts(part)
+
+
+def _allows(annotation: Any, kind: Any) -> bool:
     """True when a field of this annotation may hold a value of that kind."""
     return annotation in (kind, Any) or any(_allows(option, kind) for option in get_args(annotation))
 

@@ -65,14 +65,14 @@ def describe(
     Example: sera data describe runs/demo/store --table turns
     """
     from schemas import SCHEMA_VERSION, TABLES
-    from sera_data.duck import VIEWS, view_sql
+    from sera_data.duck import VIEWS, view_doc
 
     if table is not None and table not in TABLES:
         msg = f"no table {table!r}; allowed: {', '.join(TABLES)}"
         raise UsageError(msg)
     listing = None if store is None else open_path(store).listing()
     facts = [_table_facts(TABLES[name], listing) for name in TABLES if table in (None, name)]
-    views = [] if table else [{"view": name, "doc": _comment(view_sql(name))} for name in VIEWS]
+    views = [] if table else [{"view": name, "doc": view_doc(name)} for name in VIEWS]
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "tables": facts, "views": views})
         return
@@ -145,11 +145,6 @@ def _table_facts(table: Any, listing: Any) -> dict[str, Any]:
         counts = {"rows": listing.rows(table.name), "bytes": listing.bytes(table.name)}
         facts.update(counts, files=len(listing.files(table.name)))
     return facts
-
-
-def _comment(text: str) -> str:
-    lines = [line[2:].strip() for line in text.splitlines() if line.startswith("--")]
-    return " ".join(lines)
 
 
 def _short(value: str | None) -> str:

@@ -105,6 +105,11 @@ def view_sql(name: str) -> str:
     return files("sera_data").joinpath("views", f"{name}.sql").read_text(encoding="utf-8")
 
 
+def view_doc(name: str) -> str:
+    """The comment at the head of a derived view: what a row is and what its columns mean."""
+    return " ".join(line[2:].strip() for line in view_sql(name).splitlines() if line.startswith("--"))
+
+
 def select_table(table: Table, listing: Listing) -> str:
     """SQL that selects a table's rows from the listing's files, one `read_parquet` per schema version."""
     by_version: dict[str, list[str]] = {}

@@ -38,10 +38,7 @@ def sql(
 
     Example: sera data sql runs/demo/store "select epoch, purpose, success from progress order by all" --format csv
     """
-    import duckdb
-    from polars.exceptions import PolarsError
-
-    from sera_data.damage import require_sound
+    from sera_data.query import run_query
 
     text = _query(query)
     fmt = Format.json if as_json else fmt
@@ -49,19 +46,7 @@ def sql(
         msg = "--format parquet needs --output FILE.parquet"
         raise UsageError(msg)
     connection = open_path(store).connect(view=view.value, snapshot=snapshot)
-    try:
-        _require_reading(text)
-        frame = connection.sql(text).pl()
-    except duckdb.InterruptException:
-        raise
-    except PolarsError as error:
-        msg = f"a column has a type that cannot be shown: {' '.join(str(error).partition('Hint')[0].split())}"
-        raise UsageError(msg, hint="cast it to text: select my_column::varchar") from None
-    except duckdb.Error as error:
-        if not isinstance(error, (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)):
-            require_sound(connection)
-        msg = f"query failed: {' '.join(str(error).split())}"
-        raise UsageError(msg, hint="sera data describe STORE lists tables, views and columns") from None
+    frame = run_query(connection, text, path=store)
     write_rows(frame, fmt, output)
 
 
@@ -79,13 +64,3 @@ def _query(query: str) -> str:
     except (OSError, ValueError) as error:
         msg = f"query file {query[1:]!r} cannot be read: {error}"
         raise UsageError(msg, hint="name a UTF-8 file with one query, or give the query itself") from None
-
-
-def _require_reading(text: str) -> None:
-    """Refuse anything but one query: a COPY or ATTACH would write files, and `sql` changes nothing."""
-    import duckdb
-
-    kinds = [str(statement.type).rpartition(".")[2] for statement in duckdb.extract_statements(text)]
-    if kinds not in (["SELECT"], ["EXPLAIN"]):
-        msg = f"sera data sql takes exactly one query (SELECT, FROM, DESCRIBE, SHOW), got {', '.join(kinds) or 'none'}"
-        raise UsageError(msg, hint="to write a file: --format parquet --output FILE")
