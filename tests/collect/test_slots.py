@@ -73,10 +73,11 @@ def reference(model, prompt, got, temperature=1.0):
 
 
 def test_both_decoders_give_the_models_logits(model, kind):
-    decoder = make(model, kind).decoder
-    asked = [p * 12 for p in prompts(3)]
-    decoder.forward([Row(i, 0, p[:5]) for i, p in enumerate(asked)])
-    logits = decoder.forward([Row(i, 5, p[5:]) for i, p in enumerate(asked)])
+    decoder = make(model, kind, slots=40).decoder
+    asked = [p * 12 for p in prompts(40)]  # more rows than attend together, of lengths that lie far apart
+    decoder.forward([Row(i, 0, p[: 1 + i % 7]) for i, p in enumerate(asked)])
+    decoder.forward([Row(i, 1 + i % 7, p[1 + i % 7 : -1]) for i, p in enumerate(asked)])
+    logits = decoder.forward([Row(i, len(p) - 1, p[-1:]) for i, p in enumerate(asked)])
     with torch.inference_mode():
         expected = torch.stack([model(input_ids=torch.tensor([p])).logits[0, -1] for p in asked])
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
