@@ -28,7 +28,7 @@ def notebook(
     edit: Annotated[
         Path | None, typer.Option("--edit", help="Copy the notebook to this file and open it in the editor.")
     ] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Port of the app or editor.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the app or editor.")] = None,
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser; print the address.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print as JSON what would start, and start nothing; with --run: its output.")

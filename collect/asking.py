@@ -6,10 +6,15 @@ Invariant: an infrastructure fault is never turned into a reply; cancellation pa
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from collect.budget import Deadline
 from collect.policy import Completion, Policy, PolicyError, Request
 from collect.settings import Budgets
+from collect.surrogates import mended
+
+LONGEST_WAIT_S = 60.0
+"""Before a retry, however many there were."""
 
 
 class InfrastructureFault(Exception):
@@ -28,14 +33,14 @@ async def ask(policy: Policy, request: Request, *, budgets: Budgets, deadline: D
     fault = ""
     for attempt in range(budgets.retries + 1):
         if attempt and budgets.retry_wait_s:
-            await asyncio.sleep(budgets.retry_wait_s * 2.0 ** (attempt - 1))
+            await asyncio.sleep(min(LONGEST_WAIT_S, budgets.retry_wait_s * 2.0 ** (attempt - 1)))
         try:
             completion = await _within(policy, request, deadline)
         except PolicyError as error:
             fault = str(error) or type(error).__name__
             continue
         if completion.finish_reason in ("stop", "length"):
-            return completion
+            return replace(completion, text=mended(completion.text))
         fault = f"completion ended with {completion.finish_reason}"
     call = f"policy {policy.identity.name!r}, {request.role} call {request.session}"
     msg = f"{call}: {fault} ({budgets.retries + 1} tries)"

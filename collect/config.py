@@ -17,10 +17,11 @@ from collect.judge_config import JudgeConfig
 from collect.textcraft_tasks import PoolParams, PublishedParams
 from collect.textworld_tasks import TextWorldParams
 from schemas.words import Purpose, Role
-from sera_data.config import Config
+from sera_data.config import Config, Temperature
 
 GroupCount = int | Literal["all"]
 TRAINING: tuple[Purpose, ...] = ("execution", "delegation", "rubric")
+MOST_TRIES = 100
 MODEL_ROLES: tuple[Role, ...] = ("act", "writer", "scorer")
 
 
@@ -121,8 +122,8 @@ class Budgets(Config):
     """Limits of one tree; the ones that ended a node are seen in its outcome."""
 
     turns: int | tuple[int, ...] = Field(default=20, description="Act turns per agent, or one number per depth from 0.")
-    depth: int = Field(default=3, ge=0, description="Deepest agent allowed; the root is 0.")
-    launches_per_turn: int = Field(default=4, ge=1, description="Children that one turn may launch.")
+    depth: int = Field(default=3, ge=0, le=64, description="Deepest agent allowed; the root is 0.")
+    launches_per_turn: int = Field(default=4, ge=1, le=1000, description="Children that one turn may launch.")
     agents_per_tree: int | None = Field(
         default=None, ge=1, description="Agents on one path through the branches, the root included; null = no limit."
     )
@@ -146,8 +147,12 @@ class Budgets(Config):
         description="Actions that the agents of a tree share, in worlds with such a budget. task: the task's own;"
         " reference: 100, as in the published training runs.",
     )
-    retries: int = Field(default=2, ge=0, description="Tries again after an infrastructure fault of a policy.")
-    retry_wait_s: float = Field(default=1.0, ge=0, description="Seconds before the first retry; doubles each time.")
+    retries: int = Field(
+        default=2, ge=0, le=MOST_TRIES, description="Tries again after an infrastructure fault of a policy."
+    )
+    retry_wait_s: float = Field(
+        default=1.0, ge=0, le=60, description="Seconds before the first retry; doubles each time, up to a minute."
+    )
 
     @model_validator(mode="after")
     def _turns_positive(self) -> Self:
@@ -164,7 +169,7 @@ class Budgets(Config):
 class RoleSampling(Config):
     """How one role samples."""
 
-    temperature: float = Field(default=1.0, ge=0, description="0 = greedy.")
+    temperature: Temperature = Field(default=1.0, description="0 = greedy.")
     max_tokens: int = Field(default=512, ge=1, description="Longest completion.")
     top_p: float = Field(default=1.0, gt=0, le=1, description="1 = off; anything below is refused for training groups.")
 
@@ -207,8 +212,8 @@ class DelegationConfig(Config):
         description="best_of: who chooses the candidate that is kept. rubric: its highest score; judge: the first that"
         " the judge calls successful; first and random are controls.",
     )
-    candidate_temperature: float = Field(
-        default=1.0, ge=0, description="best_of: sampling temperature of every agent below the root."
+    candidate_temperature: Temperature = Field(
+        default=1.0, description="best_of: sampling temperature of every agent below the root."
     )
     fork_cap: int = Field(
         default=32,
@@ -239,7 +244,9 @@ class RubricConfig(Config):
         validation_alias=AliasChoices("for", "purposes"),
         description="Purposes whose delegations get a rubric and scores (`for` in YAML).",
     )
-    attempts: int = Field(default=1, ge=1, description="Replies asked of a writer or scorer until one is valid.")
+    attempts: int = Field(
+        default=1, ge=1, le=MOST_TRIES, description="Replies asked of a writer or scorer until one is valid."
+    )
     min_items: int = Field(default=2, ge=1, description="Fewest criteria of a valid rubric.")
     trajectory_chars: int = Field(
         default=12_000, ge=200, description="Characters of a trajectory shown to a scorer before its middle is cut."
@@ -261,7 +268,10 @@ class SandboxConfig(Config):
     calls: int = Field(default=2_000, ge=1, description="Tool calls and launches that one cell may make.")
     launches: int = Field(default=64, ge=1, description="Launches that one cell may ask for, the refused included.")
     workers: int | None = Field(
-        default=None, ge=1, description="Interpreter processes; null = one per CPU, at least 2. Changes no result."
+        default=None,
+        ge=1,
+        le=1024,
+        description="Interpreter processes; null = one per CPU, at least 2. Changes no result.",
     )
 
 
@@ -279,7 +289,7 @@ class CollectConfig(Config):
         default="auto", description="How agents write their calls. auto: the world's own dialect."
     )
     groups: Groups = Field(default_factory=lambda: Groups(execution=16), description="Groups per purpose.")
-    samples: int = Field(default=8, ge=1, description="Trees per task.")
+    samples: int = Field(default=8, ge=1, le=10_000, description="Trees per task.")
     budgets: Budgets = Field(default_factory=lambda: Budgets(), description="Limits of one tree.")
     sampling: SamplingConfig = Field(default_factory=lambda: SamplingConfig(), description="Sampling by role.")
     delegation: DelegationConfig = Field(default_factory=lambda: DelegationConfig(), description="Forking.")
@@ -292,7 +302,10 @@ class CollectConfig(Config):
         default=0.5, ge=0, le=1, description="A unit with a larger share of trees lost to infrastructure stops the job."
     )
     tree_retries: int = Field(
-        default=0, ge=0, description="Times a tree lost to infrastructure is played again from the start."
+        default=0,
+        ge=0,
+        le=MOST_TRIES,
+        description="Times a tree lost to infrastructure is played again from the start.",
     )
     concurrency: int = Field(default=64, ge=1, description="Trees in flight.")
     deterministic: bool = Field(default=False, description="Play units one at a time, so that batches repeat exactly.")

@@ -25,7 +25,7 @@ from collect.worlds import open_world
 from schemas.words import Role
 from sera_data import claim_plan
 from sera_data.canonical import sha256_json
-from sera_data.config import Config, run_id
+from sera_data.config import Config, checked, run_id
 from sera_data.errors import StoreError
 from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.store import Store
@@ -157,7 +157,7 @@ def settled_phase(phase: CollectConfig, *, policy: str) -> CollectConfig:
     for key in ("retries", "retry_wait_s"):
         body["budgets"][key] = default["budgets"][key]
     body["sandbox"]["workers"] = default["sandbox"]["workers"]
-    return CollectConfig.model_validate(body)
+    return checked(CollectConfig, body)
 
 
 def claim_evaluation(store: Store, evaluation: Evaluation, phase: CollectConfig) -> Plan:

@@ -24,7 +24,7 @@ from collect.policies import open_policies, style_of
 from collect.rates import breakdown, mean_of, rates, success_at_ks, task_counts
 from collect.services import TreeResult
 from collect.sharding import deal_shards
-from sera_data.config import run_id
+from sera_data.config import checked, run_id
 from sera_data.errors import UsageError
 from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.store import Store
@@ -93,7 +93,7 @@ def eval_phase(base: CollectConfig, *, n_tasks: GroupCount, samples: int, temper
         body["delegation"]["mode"] = "plain"
     body["rubric"]["purposes"] = []
     body["tree_retries"] = max(1, base.tree_retries)
-    return CollectConfig.model_validate(body)
+    return checked(CollectConfig, body)
 
 
 def eval_rows(

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, field_validator
 
 from schemas.words import Purpose
-from sera_data.config import Config
+from sera_data.config import Config, Temperature
 
 TRAINING: tuple[Purpose, ...] = ("execution", "delegation", "rubric")
 KEY_VARIABLES = ("SERA_JUDGE_KEY", "OPENAI_API_KEY")
@@ -22,7 +22,7 @@ class JudgeSettings(Config):
     """How a judge is asked."""
 
     votes: int = Field(default=1, ge=1, le=MOST_VOTES, description="Votes per node; the majority is the verdict.")
-    temperature: float = Field(default=0.0, ge=0, description="0 = greedy; votes differ only above 0.")
+    temperature: Temperature = Field(default=0.0, description="0 = greedy; votes differ only above 0.")
     max_tokens: int = Field(default=1024, ge=1, description="Longest reply, thinking included.")
     trajectory_chars: int = Field(
         default=24_000, ge=200, description="Characters of a trajectory shown before its middle is cut."
@@ -32,10 +32,12 @@ class JudgeSettings(Config):
     )
     body: dict[str, Any] = Field(default_factory=dict, description="Further fields of the request, as they are.")
     concurrency: int = Field(default=16, ge=1, description="Requests in flight.")
-    timeout_s: float = Field(default=300.0, gt=0, description="Longest wait for one reply, in seconds.")
-    retries: int = Field(default=4, ge=0, description="Tries again after 429, 5xx or a lost connection.")
-    retry_wait_s: float = Field(default=1.0, ge=0, description="Seconds before the first retry; doubles each time.")
-    retry_wait_max_s: float = Field(default=60.0, ge=0, description="Longest wait before a retry.")
+    timeout_s: float = Field(default=300.0, ge=0.01, le=86_400, description="Longest wait for one reply, in seconds.")
+    retries: int = Field(default=4, ge=0, le=100, description="Tries again after 429, 5xx or a lost connection.")
+    retry_wait_s: float = Field(
+        default=1.0, ge=0, le=3600, description="Seconds before the first retry; doubles each time."
+    )
+    retry_wait_max_s: float = Field(default=60.0, ge=0, le=3600, description="Longest wait before a retry.")
 
     @field_validator("body")
     @classmethod

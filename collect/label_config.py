@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from collect.judge_config import JudgeSettings
 from schemas.words import LabelUse, Purpose
@@ -26,7 +26,7 @@ class LabelConfig(JudgeSettings):
         default="all", description="all: every node that matches; missing: only those without a verdict."
     )
     epochs: tuple[int, ...] | None = Field(default=None, description="Only these epochs; null: all sealed ones.")
-    depths: tuple[int, ...] | None = Field(default=None, description="Only nodes of these depths.")
+    depths: tuple[NonNegativeInt, ...] | None = Field(default=None, description="Only nodes of these depths.")
     purposes: tuple[Purpose, ...] | None = Field(default=None, description="Only trees of these purposes.")
     where: str | None = Field(
         default=None, description="SQL condition over nodes and task, such as difficulty = 'hard'."

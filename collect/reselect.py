@@ -20,6 +20,7 @@ from collect.config import CollectConfig
 from collect.seeds import Seeds
 from collect.selection import SEED_ROLE, choose
 from schemas.words import Selector
+from sera_data.config import checked
 from sera_data.errors import UsageError
 from sera_data.store import Store
 
@@ -68,7 +69,7 @@ def played_with(store: Store) -> dict[str, CollectConfig]:
     found = {}
     for row in store.sql(query("reselect_runs")).pl().to_dicts():
         body = json.loads(row["config"])
-        found[row["run_id"]] = CollectConfig.model_validate(body.get("collect", body))
+        found[row["run_id"]] = checked(CollectConfig, body.get("collect", body))
     return found
 
 

@@ -19,7 +19,7 @@ from collect.planner import exact_need, plan, published_need
 from collect.recipes import MOST_ITEMS, RecipeBook, recipe_book
 from collect.world import Task
 from sera_data.canonical import derive_seed, sha256_json, sha256_text
-from sera_data.config import Config
+from sera_data.config import MAX_SEED, Config
 from sera_data.errors import UsageError
 
 WORLD = "textcraft"
@@ -32,6 +32,7 @@ BANDS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {  # band: tiers,
     "extreme": ((10, 11, 12), (1, 2)),
 }
 MOST_WORLDS = 10_000
+MOST_SURPLUS, MOST_COUNT = 1000, 1000
 TRAIN_SHARE = 0.8
 LETTERS = {"easy": "e", "medium": "m", "hard": "h", "extreme": "x"}
 
@@ -45,7 +46,7 @@ class PoolParams(Config):
     n: int = Field(default=500, ge=1)
     split: str = "train"
     seed: int = 0
-    surplus: float = Field(default=1.5, ge=1)
+    surplus: float = Field(default=1.5, ge=1, le=MOST_SURPLUS)
     distractors: int = Field(default=2, ge=0)
     counts: tuple[int, ...] = (1, 2, 3)
     tier_mix: dict[int, float] = Field(default_factory=lambda: {1: 0.2, 2: 0.4, 3: 0.4})
@@ -53,8 +54,8 @@ class PoolParams(Config):
     @field_validator("counts")
     @classmethod
     def _positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not value or min(value) < 1:
-            msg = "counts must be integers above 0"
+        if not value or not 1 <= min(value) <= max(value) <= MOST_COUNT:
+            msg = f"counts must be integers from 1 to {MOST_COUNT}, got {list(value)}"
             raise ValueError(msg)
         return value
 
@@ -66,7 +67,7 @@ class PublishedParams(Config):
     items_per_tier: int = Field(default=25, ge=1, le=MOST_ITEMS)
     split: str = "val"
     seed: int = 0
-    surplus: float | None = Field(default=None, ge=1)
+    surplus: float | None = Field(default=None, ge=1, le=MOST_SURPLUS)
     distractors: int = Field(default=3, ge=0)
 
 
@@ -174,12 +175,14 @@ def world_seeds(text: str) -> list[int]:
     try:
         for part in text.split(","):
             low, dash, high = part.strip().partition("-")
-            found = range(int(low), int(high if dash else low) + 1)
-            if not 1 <= len(found) <= MOST_WORLDS:
+            first, last = int(low), int(high if dash else low)
+            if not first <= last < first + MOST_WORLDS or last > MAX_SEED:
                 raise ValueError(part)
-            seeds.extend(found)
+            seeds.extend(range(first, last + 1))
     except ValueError:
-        msg = f"worlds must be like 1000-1063 or 3,5,8 with at most {MOST_WORLDS} in a range, got {text!r}"
+        msg = (
+            f"worlds must be like 1000-1063 or 3,5,8, seeds up to 2**63 - 1 and {MOST_WORLDS} in a range, got {text!r}"
+        )
         raise UsageError(msg) from None
     if len(set(seeds)) != len(seeds):
         msg = f"worlds names a seed twice: {text!r}"

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from collect.config import CollectConfig
 from learn.schedule import parse_schedule
 from schemas.words import Stage
-from sera_data.config import Config
+from sera_data.config import COLDEST, HOTTEST, Config
 
 PerStage = float | dict[Stage, float]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -37,7 +37,7 @@ class LossConfig(Config):
         default_factory=dict, description="Factor on the learning rate of a stage's updates; 1 where absent."
     )
     temperature: float = Field(
-        default=1.0, gt=0, description="Sampling temperature of the data, applied to pi as well."
+        default=1.0, ge=COLDEST, le=HOTTEST, description="Sampling temperature of the data, applied to pi as well."
     )
 
     @model_validator(mode="before")
@@ -48,6 +48,9 @@ class LossConfig(Config):
     @model_validator(mode="after")
     def _bounds(self) -> Self:
         for stage in ("execution", "delegation", "rubric"):
+            if self.ratio_bound(stage) <= 0:
+                msg = f"ratio_max must be above 0, got {self.ratio_bound(stage)} for {stage}: at 0 nothing is learned"
+                raise ValueError(msg)
             if self.ratio_bound(stage) < self.ratio_min:
                 msg = (
                     f"ratio_max must not be below ratio_min {self.ratio_min}, got {self.ratio_bound(stage)} for {stage}"
@@ -75,11 +78,11 @@ class LossConfig(Config):
 class OptimizerConfig(Config):
     """AdamW with a constant learning rate; the defaults are those of the SERA paper's public code."""
 
-    lr: float = Field(default=3e-6, gt=0, description="Learning rate; about 1e-4 for the pocket policy.")
+    lr: float = Field(default=3e-6, gt=0, le=1, description="Learning rate; about 1e-4 for the pocket policy.")
     betas: tuple[Decay, Decay] = Field(default=(0.9, 0.95), description="Decay of the two moments.")
-    eps: float = Field(default=1e-8, gt=0, description="Adam's denominator term.")
-    weight_decay: float = Field(default=0.017, ge=0, description="Decoupled weight decay.")
-    gradient_clip: float = Field(default=1.0, gt=0, description="Highest global gradient norm.")
+    eps: float = Field(default=1e-8, ge=1e-20, le=1, description="Adam's denominator term.")
+    weight_decay: float = Field(default=0.017, ge=0, le=1, description="Decoupled weight decay.")
+    gradient_clip: float = Field(default=1.0, ge=1e-6, description="Highest global gradient norm.")
 
 
 class EngineConfig(Config):
@@ -112,9 +115,9 @@ class LearnConfig(Config):
     schedule: str | None = Field(
         default=None, description="Updates per stage, 'execution:16,delegation:2,rubric:2'; null: the method's."
     )
-    updates_per_collect: int = Field(default=20, ge=1, description="Updates of a learn phase.")
-    groups_per_update: int = Field(default=8, ge=1, description="Groups collected for each update.")
-    reuse: int = Field(default=1, ge=1, description="How often a phase may train on a group.")
+    updates_per_collect: int = Field(default=20, ge=1, le=100_000, description="Updates of a learn phase.")
+    groups_per_update: int = Field(default=8, ge=1, le=100_000, description="Groups collected for each update.")
+    reuse: int = Field(default=1, ge=1, le=1000, description="How often a phase may train on a group.")
     loss: LossConfig = Field(default_factory=lambda: LossConfig(), description="Loss and brakes.")
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(), description="AdamW.")
     engine: EngineConfig = Field(default_factory=lambda: EngineConfig(), description="DeepSpeed and memory.")
@@ -138,11 +141,14 @@ class LoopConfig(Config):
     policy: str = Field(default="pocket", description="Start: 'pocket' or a policy directory.")
     seed: int | None = Field(default=None, ge=0, description="Seed of both phases, instead of their own.")
     epochs: int = Field(
-        default=2, ge=1, description="Collect epochs; each but a final one is followed by a learn phase."
+        default=2, ge=1, le=100_000, description="Collect epochs; each but a final one is followed by a learn phase."
     )
     learn_last: bool = Field(default=True, description="Also learn from the last epoch.")
     margin: float = Field(
-        default=1.0, ge=1.0, description="Groups collected per group wanted, to make up for groups without signal."
+        default=1.0,
+        ge=1.0,
+        le=100,
+        description="Groups collected per group wanted, to make up for groups without signal.",
     )
     collect: CollectConfig = Field(default_factory=lambda: CollectConfig(), description="What is played and how.")
     learn: LearnConfig = Field(default_factory=lambda: LearnConfig(), description="How it is trained.")

@@ -35,11 +35,13 @@ def pocket() -> None:
 def build(
     out: Annotated[Path, typer.Option(help="Policy directory to write.")],
     world: World = "textcraft",
-    minutes: Annotated[float | None, typer.Option(min=0.01, help="End training after this time.")] = None,
-    warm: Annotated[int | None, typer.Option(min=1, help="Blocks of scripted trees, first course.")] = None,
-    late: Annotated[int | None, typer.Option(min=0, help="Blocks beside practice, second course.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of weights and order.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    minutes: Annotated[float | None, typer.Option(min=0.01, max=100_000, help="End training after this time.")] = None,
+    warm: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Blocks of scripted trees, first course.")
+    ] = None,
+    late: Annotated[int | None, typer.Option(min=0, max=100_000, help="Blocks beside practice, second course.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of weights and order.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads.")] = 2,
     work: Annotated[Path | None, typer.Option(help="Folder for data and checkpoints [default: OUT.work].")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -81,8 +83,8 @@ def build(
 def check(
     policy: Annotated[Path | None, typer.Option(help="Policy directory [default: the shipped one].")] = None,
     world: World = "textcraft",
-    tasks: Annotated[int, typer.Option(min=1, help="Held-out tasks.")] = 128,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of tasks and sampling.")] = 0,
+    tasks: Annotated[int, typer.Option(min=1, max=100_000, help="Held-out tasks.")] = 128,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of tasks and sampling.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure every required figure on held-out tasks at temperature 1; exit 3 when one is missed.

@@ -61,7 +61,8 @@ class Config(BaseModel):
         name = str(info.field_name)
         annotation = cls.model_fields[name].annotation
         limit = MAX_SEED if "seed" in name else MAX_COUNT
-        for part in _parts(value) if not _allows(annotation, Any) else ():
+        group = hasattr(_model_in(annotation), "model_fields")  # it checks its own
+        for part in () if group or _allows(annotation, Any) else _parts(value):
             if isinstance(part, bool) and not _allows(annotation, bool):
                 msg = f"want no true or false here, got {str(part).lower()}"
                 raise ValueError(msg)
@@ -96,10 +97,7 @@ def load_config(model: type[C], path: Path | None, overrides: Sequence[str] = ()
     data = {} if path is None else _read(path)
     for override in overrides:
         _apply(data, override)
-    try:
-        config = model.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(_explain(model, path, error)) from None
+    config = checked(model, data, path=path)
     try:
         config.hash()
     except ValueError as error:  # a free value (`options`) that has no JSON form
@@ -108,6 +106,14 @@ def load_config(model: type[C], path: Path | None, overrides: Sequence[str] = ()
         hint = "allowed are texts, finite numbers, true, false, null, lists and mappings"
         raise ConfigError(msg, hint=hint) from None
     return config
+
+
+def checked(model: type[C], data: Mapping[str, Any], *, path: Path | None = None) -> C:
+    """The settings as a model; ConfigError names the dotted key, what was got and what is allowed."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(_explain(model, path, error)) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -161,7 +167,7 @@ def _explain(model: type[BaseModel], path: Path | None, error: ValidationError) 
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """The value, or the values inside a list or a mapping; settings of their own check theirs."""
+    """The value, or the values inside a list or a mapping."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else None
     if inner is None:
         yield value

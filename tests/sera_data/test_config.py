@@ -55,6 +55,7 @@ def test_file_and_overrides(tmp_path):
         ("inner: {turns: true}", [], ["inner.turns", "no true or false here, got true"]),
         ("", ["inner.turns=99999999999999999999"], ["inner.turns", "at most 2147483647"]),
         ("", ["inner.turns=-2147483649"], ["inner.turns", "at most 2147483647"]),
+        ("", ["inner.turns=1.0e+12"], ["inner.turns", "at most 2147483647"]),
         ("", ["seed=9223372036854775808"], ["seed", "at most 9223372036854775807"]),
         ("name: a\nname: b", [], ["key 'name' is there twice", "line 2"]),
         ("inner: {turns: 1, turns: 2}", [], ["key 'turns' is there twice"]),
