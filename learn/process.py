@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from collect.interruption import Interrupted, Interruption
+from collect.interruption import HINT, Interrupted, Interruption
+from sera_data.cli import PHASE
 from sera_data.errors import SeraError
 
 COMMAND = (sys.executable, "-m", "sera_data")
@@ -51,10 +52,12 @@ def _fault(arguments: Sequence[str | Path], code: int) -> PhaseError:
     if code < 0:
         word = signal.Signals(-code).name
         memory = ", as the system does when memory runs out" if -code == signal.SIGKILL else ""
-        return PhaseError(f"{name} was killed by {word}{memory}", hint="the same command continues where it stopped")
-    error = PhaseError(
-        f"{name} ended with exit code {code}", hint="its message is above; the same command continues where it stopped"
-    )
+        return PhaseError(f"{name} was killed by {word}{memory}", hint=HINT)
+    if code in (75, 130):
+        error = PhaseError(f"{name} was stopped; committed units are kept", hint=HINT)
+        error.exit_code = code
+        return error
+    error = PhaseError(f"{name} ended with exit code {code}", hint=f"its message is above; {HINT}")
     error.exit_code = code
     return error
 
@@ -75,4 +78,4 @@ def _ends_with_parent() -> Callable[[], None] | None:
 
 def environment() -> dict[str, str]:
     """The environment of a phase: one thread per process unless told otherwise, for small models on few cores."""
-    return {"OMP_NUM_THREADS": "1", **os.environ}
+    return {"OMP_NUM_THREADS": "1", **os.environ, PHASE: "1"}

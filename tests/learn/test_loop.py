@@ -198,6 +198,16 @@ def test_a_phase_killed_by_a_signal_is_said_so(monkeypatch):
         run_phase(["collect"])
 
 
+@pytest.mark.parametrize("code", [75, 130])
+def test_a_stopped_phase_leaves_the_line_to_the_loop(monkeypatch, capfd, code):
+    stop = f"import sys; from sera_data.cli import _fail; sys.exit(_fail('stopped', {code}))"
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", stop))
+    with pytest.raises(PhaseError, match=r"'sera collect' was stopped.*the same command continues") as caught:
+        run_phase(["collect"])
+    assert caught.value.exit_code == code
+    assert capfd.readouterr().err == ""
+
+
 LOOP = """
 import os, sys
 from learn import process
