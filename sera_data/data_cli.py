@@ -8,13 +8,11 @@ Run: ``sera data ls STORE``, ``sera data sql STORE "select ..."``.
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sera_data import costs_cli, sql_cli, upkeep_cli
-from sera_data.errors import UsageError
+from sera_data import costs_cli, describe_cli, shell_cli, sql_cli, upkeep_cli
 from sera_data.printing import print_json, print_table
 from sera_data.store_argument import Json, StorePath, open_path
 
@@ -54,40 +52,8 @@ def ls(store: StorePath, as_json: Json = False) -> None:
 app.command()(sql_cli.sql)
 
 
-@app.command()
-def describe(
-    store: Annotated[Path | None, typer.Argument(metavar="[STORE]", help="Count its rows and bytes too.")] = None,
-    table: Annotated[str | None, typer.Option(help="Only this table, with all its columns.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Print the tables, what each column means, and (with a store) rows and bytes.
-
-    Example: sera data describe runs/demo/store --table turns
-    """
-    from schemas import SCHEMA_VERSION, TABLES
-    from sera_data.duck import VIEWS, view_doc
-
-    if table is not None and table not in TABLES:
-        msg = f"no table {table!r}; allowed: {', '.join(TABLES)}"
-        raise UsageError(msg)
-    listing = None if store is None else open_path(store).listing()
-    facts = [_table_facts(TABLES[name], listing) for name in TABLES if table in (None, name)]
-    views = [] if table else [{"view": name, "doc": view_doc(name)} for name in VIEWS]
-    if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, "tables": facts, "views": views})
-        return
-    print(f"schema {SCHEMA_VERSION}")
-    for fact in facts:
-        counts = "" if listing is None else f" · {fact['rows']} rows · {fact['bytes']} bytes · {fact['files']} files"
-        print(f"\n{fact['table']}{counts}\n  {fact['doc']}\n  key: {', '.join(fact['key'])}\n")
-        print_table(
-            ("column", "type", "null", "meaning"),
-            [[c["column"], c["type"], "yes" if c["nullable"] else "", c["doc"]] for c in fact["columns"]],
-        )
-    for entry in views:
-        print(f"\nview {entry['view']}\n  {entry['doc']}")
-
-
+app.command()(describe_cli.describe)
+app.command()(shell_cli.shell)
 app.command()(costs_cli.costs)
 for command in (upkeep_cli.seal, upkeep_cli.verify, upkeep_cli.snapshot, upkeep_cli.gc):
     app.command()(command)
@@ -125,26 +91,6 @@ def _plan_facts(store: Store, plan: Any) -> dict[str, Any]:
         "bytes": sum(listing.bytes(table) for table in tables),
         "content_hash": seal_body.get("content_hash"),
     }
-
-
-def _table_facts(table: Any, listing: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {"table": table.name, "doc": table.doc.strip().partition("\n")[0]}
-    facts["key"] = list(table.key)
-    facts["columns"] = [
-        {
-            "column": c.name,
-            "type": str(c.type),
-            "nullable": c.nullable,
-            "volatile": c.volatile,
-            "values": list(c.values),
-            "doc": c.doc,
-        }
-        for c in table.columns
-    ]
-    if listing is not None:
-        counts = {"rows": listing.rows(table.name), "bytes": listing.bytes(table.name)}
-        facts.update(counts, files=len(listing.files(table.name)))
-    return facts
 
 
 def _short(value: str | None) -> str:

@@ -93,9 +93,10 @@ class Shell:
 
     def words(self) -> list[str]:
         """What can be completed: commands, tables, views and their columns."""
-        names = [name for name, _ in self._names()]
-        columns = self.connection.sql("select distinct column_name from duckdb_columns() where not internal").fetchall()
-        return sorted({*self._commands, *names, *(name for (name,) in columns)})
+        from sera_data.catalogue import relations
+
+        known = {name: self.connection.table(name).columns for name in relations()}
+        return sorted({*self._commands, *known, *(column for columns in known.values() for column in columns)})
 
     def _statements(self, text: str) -> None:
         import duckdb
@@ -126,36 +127,23 @@ class Shell:
             raise UsageError(msg, hint=".help says what they do; SQL does not begin with a dot")
         self._commands[word](words)
 
-    def _names(self) -> list[tuple[str, str]]:
-        from schemas import TABLES
-        from sera_data.duck import VIEWS, view_doc
-
-        tables = [(name, table.doc.strip().partition("\n")[0]) for name, table in TABLES.items() if name not in VIEWS]
-        return [*tables, *((name, view_doc(name)) for name in VIEWS)]
-
     def _tables(self, words: list[str]) -> None:
+        from sera_data.catalogue import relations
         from sera_data.printing import print_table
 
-        counts = [(name, self._run(f"select count(*) from {name}").item(), doc) for name, doc in self._names()]
-        print_table(("name", "rows", "holds"), counts)
+        rows = [(name, self._run(f"select count(*) from {name}").item(), doc) for name, doc in relations().items()]
+        print_table(("name", "rows", "holds"), rows)
 
     def _describe(self, words: list[str]) -> None:
-        from schemas import TABLES
+        from sera_data.catalogue import columns, relations, require_relation
         from sera_data.printing import print_table
 
         if not words:
             self._tables(words)
             return
-        known = dict(self._names())
-        name = words[0]
-        if name not in known:
-            msg = f"no table or view {name!r}; there are: {', '.join(known)}"
-            raise UsageError(msg, hint=".tables says what they hold")
-        docs = {c.name: c.doc for t in TABLES.values() for c in t.columns}
-        own = {c.name: c.doc for c in TABLES[name].columns} if name in TABLES else {}
-        columns = self._run(f"describe {name}").rows(named=True)
-        print(known[name])
-        rows = [(c["column_name"], c["column_type"], own.get(c["column_name"], docs.get(c["column_name"], ""))) for c in columns]
+        require_relation(words[0])
+        print(relations()[words[0]])
+        rows = [(c["column"], c["type"], c["doc"]) for c in columns(self.connection, words[0])]
         print_table(("column", "type", "meaning"), rows)
 
     def _set_mode(self, words: list[str]) -> None:

@@ -73,7 +73,7 @@ def test_faults_are_one_line_with_a_code(path, capsys, tmp_path):
     assert fault.count("\n") == 1
     assert "query failed" in fault
     assert "--format parquet needs --output" in sera(capsys, "sql", path, "select 1", "--format", "parquet", code=2)
-    assert "no table 'nodez'" in sera(capsys, "describe", path, "--table", "nodez", code=2)
+    assert "no table or view 'nodez'" in sera(capsys, "describe", path, "--table", "nodez", code=2)
 
 
 @pytest.mark.parametrize(
