@@ -15,6 +15,7 @@ import pydantic_monty as monty
 from collect.crossing import Call, CellResult, Fault, Later, Notebook, Raised, SandboxDown, Stop
 from collect.printed import Printed
 from collect.settings import SandboxSettings
+from collect.shown import shown
 
 PRELUDE = "import asyncio"
 STATE_BYTES = 1 << 20  # largest notebook that is kept between two cells
@@ -122,13 +123,8 @@ class CellRun:
 
     def _show(self, value: Any) -> None:
         """Print the value of the last expression, as a notebook does."""
-        if value is None:
-            return
-        try:
-            text = value if isinstance(value, str) else repr(value)
-        except (RecursionError, ValueError) as error:  # nested too deeply, or a number of too many digits
-            text = f"[a value that cannot be shown: {error}]"
-        self._printed.show(text + "\n")
+        if value is not None:
+            self._printed.show(shown(value) + "\n")
 
     def _keep(self, session: monty.MontySession, fault: Fault | None, *, numbered: bool) -> None:
         """Freeze what the cell left behind; the interpreter gives no number to source that is nested too deeply."""

@@ -8,10 +8,12 @@ transcript and ignored here. Braces in strings and nested objects are not counte
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from collect.decision import Decision, Launch
+from collect.surrogates import mended_json
 from collect.world import Action
 
 LAUNCH_KEYS = ("targets", "launches")
@@ -101,7 +103,15 @@ def _constant(name: str) -> Any:
     raise ValueError(msg)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_constant)
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        msg = f"the number {text[:20]} is too large"
+        raise ValueError(msg)
+    return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
 
 
 def _only_object(text: str) -> tuple[int, int, dict[str, Any]]:
@@ -131,7 +141,8 @@ def _only_object(text: str) -> tuple[int, int, dict[str, Any]]:
 
 def _decode(text: str, start: int) -> tuple[dict[str, Any], int]:
     try:
-        return _DECODER.raw_decode(text, start)
+        value, end = _DECODER.raw_decode(text, start)
+        return mended_json(value), end
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from collect.surrogates import mended
+
 MAX_NODES = 20_000
 MAX_CHARS = 100_000
 MAX_DEPTH = 20
@@ -66,4 +68,4 @@ class _Copy:
         if self._chars < 0:
             msg = f"longer than {MAX_CHARS} characters"
             raise TooLarge(msg)
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return mended(value)

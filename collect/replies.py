@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from collect.surrogates import mended_json
 from schemas.rubric import MIN_ITEMS, Rubric, rubric_from_json
 from schemas.score import Score, score_from_json
 
@@ -21,7 +22,7 @@ def find_object(text: str) -> dict[str, Any]:
     """The JSON object of a reply: the whole text, else a fenced block, else from the first { to the last }."""
     for candidate in _candidates(text):
         try:
-            body = json.loads(candidate)
+            body = mended_json(json.loads(candidate))
         except (ValueError, RecursionError):
             continue
         if isinstance(body, dict):

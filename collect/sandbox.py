@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 0.5  # what the watchdog waits beyond the time limit
 SUSPENSIONS = 1 << 30  # the host counts calls itself, so that its limit ends the cell under its own name
+CLOCK = datetime(2000, 1, 1, tzinfo=UTC)  # stands still in every cell, so that the same cell does the same again
 PATIENCE_S = 0.1  # how often a thread that waits for the event loop looks whether its cell was given up
 
 
@@ -78,7 +80,7 @@ class Sandbox:
             "max_recursion_depth": self._settings.recursion,
             "max_suspensions": SUSPENSIONS,
         }
-        policy: monty.OSPolicy = {"sleep": "zero", "random_start": {"seed": seed}}
+        policy: monty.OSPolicy = {"sleep": "zero", "random_start": {"seed": seed}, "datetime": CLOCK}
         with ExitStack() as held:
             try:
                 session = held.enter_context(self._opened().checkout(limits=limits, os_policy=policy))

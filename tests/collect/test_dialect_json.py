@@ -56,6 +56,8 @@ def test_the_spans_of_several_launches_cover_the_object():
     "text,reason",
     [
         ("", "no JSON object in the reply"),
+        ('{"tool":"craft","n":1e999}', "not valid JSON: the number 1e999 is too large"),
+        ('{"tool":"craft","n":-1e999}', "not valid JSON: the number -1e999 is too large"),
         ("just words", "no JSON object in the reply"),
         ('["tool"]', "no JSON object in the reply"),
         ('{"tool":"finish","message":"a"}{"tool":"finish","message":"b"}', "2 JSON objects in one reply"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,10 @@ from collect.sandbox import open_sandbox
 from collect.settings import SandboxSettings
 from sera_data.canonical import canonical_json
 
-LIMITS = SandboxSettings(seconds=0.5, print_chars=100_000, output_chars=400)
+LIMITS = SandboxSettings(seconds=30, print_chars=100_000, output_chars=400)  # honest cells end long before, anywhere
+SHORT = replace(LIMITS, seconds=0.5)
+ENDLESS = ("TimeoutError", "OutputLimitError")
+LAUGHS = "x = ['ha']\nfor _ in range(14): x = [x] * 10\n"  # 15 lists that are written as 10**14 texts
 
 
 class Desk:
@@ -46,14 +50,14 @@ class Desk:
         return {call_ids[0]: f"child {call_ids[0]}"}
 
 
-def run(*codes, desk=None, limits=LIMITS):
+def run(*codes, desk=None, limits=LIMITS, notebook=None):
     """Results of cells of one agent, one after another."""
 
     async def cells():
-        notebook, results = None, []
+        left, results = notebook, []
         for code in codes:
-            result = await open_sandbox(limits).run(code, notebook=notebook, host=desk or Desk(), seed=1)
-            notebook = result.notebook
+            result = await open_sandbox(limits).run(code, notebook=left, host=desk or Desk(), seed=1)
+            left = result.notebook
             results.append(result)
         return results
 
@@ -108,6 +112,22 @@ HOSTILE = {
         "async def go():\n    await asyncio.gather(*[delegate({'a': i}) for i in range(100_000)])\nawait go()",
         "CallLimitError",
     ),
+    "endless generator": ("(n for n in iter(int, 1))", "MemoryError"),
+    "shared lists printed": (LAUGHS + "print(x)", "MemoryError"),
+    "shared lists compared": (LAUGHS + "y = x\n" + LAUGHS + "x == y", "TimeoutError"),
+    "backtracking": ("import re\nre.match(r'(.*)*\\1(.*)*\\2z', 'ab' * 2000)", "error"),
+    "format by attribute": ("'{0.__class__}'.format(craft)", "AttributeError"),
+    "format by width": ("'{:>9999999999}'.format(1)", "MemoryError"),
+    "number as text": ("str(7**200_000)", "ValueError"),
+    "await a number": ("await 3", "TypeError"),
+    "await one's own": ("async def f():\n    return await g\ng = f()\nawait g", "RuntimeError"),
+    "endless coroutines": ("async def f(): return await f()\nawait f()", "RecursionError"),
+    "endless gathers": ("while True: await asyncio.gather()", "TimeoutError"),
+    "long exception": ("raise ValueError('x' * 5_000_000)", "ValueError"),
+    "5 MB of source": ("x = 1\n" * 833_333, "MemoryError"),
+    "zero bytes": ("\0\0\0", "SyntaxError"),
+    "half a character": ("'\\ud800'.encode('utf-8')\nchr(0xd800)", "ValueError"),
+    "deep attributes": ("x" + ".a" * 200_000, "SyntaxError"),
     "syntax": ("def f(:", "SyntaxError"),
     "a tool's own error": ("broken()", "ValueError"),
     "an unknown function": ("exploit()", "NameError"),
@@ -117,7 +137,8 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_cell_ends_as_a_typed_error(name):
     code, kind = HOSTILE[name]
-    hostile, after = run(code, "print(1 + 1)")
+    (hostile,) = run(code, limits=SHORT if kind in ENDLESS else LIMITS)
+    (after,) = run("print(1 + 1)", notebook=hostile.notebook)
     assert hostile.fault is not None
     assert hostile.fault.kind == kind
     assert len(hostile.output) < LIMITS.output_chars + 100
@@ -140,49 +161,52 @@ def test_what_cannot_fail_is_harmless():
 
 def test_a_second_cell_progresses_while_hostile_ones_run():
     """Every worker is taken by a loop again and again; an honest agent still gets through all its cells."""
-    limits = SandboxSettings(seconds=0.3, workers=2)
+    limits = SandboxSettings(workers=2)
+    rounds = [0]  # of the event loop
 
     async def hostile(box, until):
         count = 0
         while not until.is_set():
+            before = rounds[0]
             result = await box.run("while True: pass", notebook=None, host=Desk(), seed=1)
             assert result.fault.kind == "TimeoutError"
+            assert rounds[0] > before  # the event loop came round while the cell's loop ran
             count += 1
         return count
 
     async def honest(box):
         notebook = None
-        for step in range(5):
+        for step in range(4):
             code = "x = 0" if step == 0 else "x += 1\nprint(craft(x), x)"
             result = await box.run(code, notebook=notebook, host=Desk(), seed=1)
             assert result.fault is None
             notebook = result.notebook
         return result.output
 
-    async def ticks(until):
-        """Longest time that the event loop did not come round."""
-        longest, last = 0.0, time.monotonic()
+    async def turn(until):
         while not until.is_set():
             await asyncio.sleep(0.005)
-            longest, last = max(longest, time.monotonic() - last), time.monotonic()
-        return longest
+            rounds[0] += 1
 
     async def together():
         box, until = open_sandbox(limits), asyncio.Event()
-        others = [asyncio.create_task(hostile(box, until)) for _ in range(4)]
-        clock = asyncio.create_task(ticks(until))
+        others = [asyncio.create_task(hostile(box, until)) for _ in range(2)]
+        clock = asyncio.create_task(turn(until))
         output = await honest(box)
         until.set()
-        return output, [await task for task in others], await clock
+        counts = [await task for task in others]
+        await clock
+        return output, counts
 
-    output, counts, longest = asyncio.run(together())
-    assert output == "made 4\n"
-    assert sum(counts) >= 4
-    assert longest < 0.3  # a loop of 0.3 s never holds the event loop
+    output, counts = asyncio.run(together())
+    assert output == "made 3\n"
+    assert min(counts) >= 1
 
 
 def test_variables_stay_and_a_limit_rolls_them_back():
-    first, failed, limit, last = run("x = [1]", "x.append(2)\n1 / 0", "x.append(3)\nwhile True: pass", "print(x)")
+    first, failed = run("x = [1]", "x.append(2)\n1 / 0")
+    (limit,) = run("x.append(3)\nwhile True: pass", limits=SHORT, notebook=failed.notebook)
+    (last,) = run("print(x)", notebook=limit.notebook)
     assert (first.kept, failed.kept, limit.kept) == (True, True, False)
     assert str(failed.fault) == "ZeroDivisionError: division by zero (line 2)"
     assert last.output == "[1, 2]\n"
@@ -221,8 +245,8 @@ def test_spans_and_lines_are_those_of_the_cell():
     assert [r.fault and r.fault.line for r in results] == [None, 1, None, None, None, 3]
 
 
-def test_the_same_seed_draws_the_same_numbers():
-    code = "import random\nprint([random.randint(0, 9**9) for _ in range(3)])"
+def test_the_same_seed_draws_the_same_numbers_and_the_clock_stands_still():
+    code = "import random, time\nprint([random.randint(0, 9**9) for _ in range(3)], time.time(), time.monotonic())"
     assert run(code)[0].output == run(code)[0].output
 
 
@@ -299,7 +323,7 @@ print(len(children), [Path(f"/proc/{pid}/environ").read_text() for pid in childr
     assert int(count) >= 1
     assert "planted" not in rest
     pids = json.loads(rest[rest.rindex("[") :].replace("'", '"'))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120  # they end by themselves; what never ends fails
     while any(map(_alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in pids if _alive(pid)]
