@@ -21,7 +21,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
 
 from sera_data.errors import SeraError
-from sera_data.stops import Stopped, Stops
+from sera_data.stops import Stopped, Stops, announce, stop_message
 
 GROUP = "sera.commands"
 
@@ -45,15 +45,14 @@ ABOUT: dict[str, str] = {
 EXTRA: dict[str, str] = {
     "torch": "learn",
     "transformers": "learn",
+    "tokenizers": "learn",
+    "jinja2": "learn",
     "deepspeed": "learn",
     "marimo": "notebook",
     "httpx2": "judge",
     "huggingface_hub": "hub",
 }
 
-
-PHASE = "SERA_PHASE"
-"""Set for the phases of a loop: one that is stopped leaves it to the loop to say so, in one line."""
 
 READERS = ("duckdb", "_duckdb", "pyarrow", "polars")
 """Libraries that read the store; what they raise unforeseen is most often about a damaged file."""
@@ -148,16 +147,13 @@ def _silence() -> None:
 
 
 def _stopped(stops: Stops) -> int:
-    hint = "(hint: the same command starts again, or continues where it stopped)"
-    if stops.number in (None, signal.SIGINT):
-        return _fail(f"interrupted {hint}", 130)
-    return _fail(f"stopped by {signal.Signals(stops.number).name} {hint}", 75)
+    return announce(*stop_message(stops.number or signal.SIGINT))
 
 
 def _disk(error: OSError) -> str:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = " (hint: nothing committed is lost; free space, then run the same command again)" if full else ""
-    return f"{error.strerror or error}: {error.filename or 'no file named'}{hint}"
+    return (error.strerror or str(error)) + (f": {error.filename}" if error.filename else "") + hint
 
 
 def _unforeseen(name: str, error: Exception) -> int:
@@ -186,10 +182,7 @@ def _code(value: Any) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    if code in (75, 130) and os.environ.get(PHASE):
-        return code
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    return code
+    return announce(message, code)
 
 
 def _help(table: dict[str, EntryPoint]) -> str:
