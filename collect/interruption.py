@@ -1,7 +1,8 @@
 """Signals turned into a clean stop.
 
 Invariant: after SIGTERM or SIGUSR1 a command ends with exit code 75, after Ctrl-C with 130, and in both cases the
-message says that the same command continues; nothing committed is lost, nothing half-done is left visible.
+message says that the same command continues; nothing committed is lost, nothing half-done is left visible. A library
+that swallows what the handler raised only delays the end: it comes where the block is left, or the next one entered.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 from sera_data.errors import Preempted, SeraError
+from sera_data.stops import importing, leave
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 HINT = "the same command continues where it stopped"
@@ -29,6 +31,10 @@ class Interrupted(SeraError):
     exit_code = 130
 
 
+class Struck(SystemExit):
+    """What the handler raises inside the block, where it becomes the stop's error; no library takes it for a fault."""
+
+
 def stop_error(number: int) -> SeraError:
     """The error that a signal stands for."""
     if number == signal.SIGINT:
@@ -37,7 +43,11 @@ def stop_error(number: int) -> SeraError:
 
 
 class Interruption:
-    """While active, a signal raises its error in the main thread, or cancels the task that asked for it."""
+    """While active, a signal raises in the main thread, or cancels the task that asked for it; the block ends with its
+    error."""
+
+    _around: ClassVar[list[Interruption]] = []
+    """Those that are active, the outermost first."""
 
     def __init__(self) -> None:
         self.error: SeraError | None = None
@@ -50,16 +60,26 @@ class Interruption:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
+        for outer in self._around:
+            outer.require_going()
         before: dict[int, Any] = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        self._around.append(self)
         try:
             yield self
-        except Exception as fault:  # a library that was struck may raise an error of its own, as DuckDB does
+        except (Struck, Exception) as fault:  # a library that was struck may raise an error of its own, as DuckDB does
             if self.error is None or fault is self.error:
                 raise
             raise self.error from fault
         finally:
+            self._around.remove(self)
             for number, handler in before.items():
                 signal.signal(number, handler)
+        self.require_going()
+
+    def require_going(self) -> None:
+        """Raise the stop's error when there was a signal, whatever became of what the handler raised."""
+        if self.error is not None:
+            raise self.error
 
     @contextmanager
     def cancels_current_task(self) -> Iterator[None]:
@@ -68,7 +88,11 @@ class Interruption:
         self._deliver = lambda: loop.call_soon_threadsafe(task.cancel) if task else None
         try:
             yield
-        except (asyncio.CancelledError, Exception) as fault:  # what a cancelled tree raises is no fault of its own
+        except (
+            asyncio.CancelledError,
+            Struck,
+            Exception,
+        ) as fault:  # what a cancelled tree raises is no fault of its own
             if self.error is None:
                 raise
             raise self.error from fault
@@ -80,6 +104,9 @@ class Interruption:
             self.error, self._since = stop_error(number), time.monotonic()
         elif time.monotonic() - self._since < SAME_STOP_S:
             return  # it must not break the clean end that the first one began
-        if self._deliver is None:
-            raise self.error
-        self._deliver()
+        if self._deliver is not None:
+            self._deliver()
+        elif importing(frame):
+            leave(str(self.error), self.error.exit_code)
+        else:
+            raise Struck(str(self.error))

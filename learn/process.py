@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from collect.interruption import HINT, Interrupted, Interruption
-from sera_data.cli import PHASE
+from collect.interruption import HINT, Interrupted, Interruption, Struck
 from sera_data.errors import SeraError
+from sera_data.stops import PHASE
 
 COMMAND = (sys.executable, "-m", "sera_data")
 PR_SET_PDEATHSIG = 1
@@ -36,7 +36,7 @@ def run_phase(arguments: Sequence[str | Path]) -> dict[str, Any]:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), preexec_fn=_ends_with_parent())
         try:
             output, _ = process.communicate()
-        except SeraError:  # a signal: hand it on and wait, so that nothing is left running
+        except Struck:  # hand the signal on and wait, so that nothing is left running
             process.send_signal(signal.SIGINT if isinstance(interruption.error, Interrupted) else signal.SIGTERM)
             process.wait()
             raise

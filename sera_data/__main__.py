@@ -2,6 +2,6 @@
 
 import sys
 
-from sera_data.cli import main
+from sera_data.start import main
 
 sys.exit(main())

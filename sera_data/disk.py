@@ -37,7 +37,7 @@ def disk_faults(action: str, *, retry: str) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         reason = "the disk is full" if full else str(error.strerror or error)
-        msg = f"{action}: {reason} ({error.filename or 'no file named'})"
+        msg = f"{action}: {reason}" + (f" ({error.filename})" if error.filename else "")
         raise StoreError(msg, hint=f"nothing was lost: free space or fix the cause, then {retry}") from error
 
 

@@ -1,8 +1,9 @@
-"""Signals that ask a command to stop, from its first moment to its last.
+"""Signals that ask a command to stop.
 
 Invariant: Python runs a signal's handler between two of its own steps, and a query of DuckDB is one step however long
 it takes; so the signal also wakes a thread that interrupts every connection that reads a store, until the command
-ends. A signal that is ignored (a job in the background of a script) stays ignored.
+ends. While a module is being loaded the process leaves at once, because an error raised there may meet native code
+that cannot pass it on (torch aborts). A signal that is ignored (a job in the background of a script) stays ignored.
 
 Run: ``with Stops().active(): ...`` around a command; `interruptible(connection)` for every connection it opens.
 """
@@ -14,11 +15,14 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sera_data import start
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,6 +30,11 @@ if TYPE_CHECKING:
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 AGAIN_S = 0.1
 """Between two interrupts: the first may come a moment before its query begins, which forgets it."""
+
+PHASE = "SERA_PHASE"
+"""Set for the phases of a loop: one that is stopped leaves it to the loop to say so, in one line."""
+
+HINT = "(hint: the same command starts again, or continues where it stopped)"
 
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 
@@ -38,6 +47,37 @@ def interruptible(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConne
     """The same connection; its queries end when a command is asked to stop."""
     _connections.add(connection)
     return connection
+
+
+def announce(message: str, code: int) -> int:
+    """One line on stderr; the code."""
+    if code not in (75, 130) or not os.environ.get(PHASE):
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def stop_message(number: int) -> tuple[str, int]:
+    """What a command that a signal ended says, and its exit code."""
+    what = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
+    return f"{what} {HINT}", start.CODES[signal.Signals(number)]
+
+
+def importing(frame: FrameType | None) -> bool:
+    """Whether a module is being loaded where the frame stands."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def leave(message: str, code: int) -> NoReturn:
+    """End the process here and now; what it was writing is as after a kill: old or new, never half."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    with contextlib.suppress(Exception):
+        announce(message, code)
+    os._exit(code)
 
 
 class Stops:
@@ -67,13 +107,15 @@ class Stops:
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
         self.number = number
+        if importing(frame):
+            leave(*stop_message(number))
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise Stopped(signal.Signals(number).name)
 
 
 def _is_default(handler: Any) -> bool:
-    return handler in (signal.SIG_DFL, signal.default_int_handler)
+    return handler in (*start.UNTOUCHED, start.leave)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Signals: the first decides, one that follows at once is the same stop, a later one strikes again."""
 
+import contextlib
 import os
 import signal
 
@@ -47,3 +48,30 @@ def test_a_later_signal_strikes_again(monkeypatch):
     with pytest.raises(Interrupted):
         strike(signal.SIGINT, signal.SIGINT, cleaned)
     assert cleaned == []
+
+
+def in_a_block(number, catching, *, inner=False):
+    """What was reached after a signal that something took for its own fault."""
+    reached = []
+    with pytest.raises((Interrupted, Preempted)), Interruption().active():
+        swallow(number, catching, reached, inner=inner)
+    return reached
+
+
+def swallow(number, catching, reached, *, inner):
+    with contextlib.suppress(catching):
+        send(number)
+        reached.append("what follows")
+    reached.append("the end")
+    if inner:
+        with Interruption().active():
+            reached.append("another phase")
+
+
+def test_a_swallowed_stop_comes_where_the_block_is_left_or_the_next_one_entered():
+    assert in_a_block(signal.SIGINT, BaseException) == ["the end"]
+    assert in_a_block(signal.SIGTERM, BaseException, inner=True) == ["the end"]
+
+
+def test_what_the_handler_raises_is_no_fault_that_a_library_catches():
+    assert in_a_block(signal.SIGINT, Exception) == []

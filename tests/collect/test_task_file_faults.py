@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collect.interruption import Interrupted, Interruption
+from collect.interruption import Interrupted, Interruption, Struck
 from collect.task_file import read_tasks
 from collect.tasks import require_playable
 from sera_data.canonical import sha256_json
@@ -51,7 +51,7 @@ def library_call():
     """What a library does that swallows the error of a signal handler."""
     try:
         signal.raise_signal(signal.SIGINT)
-    except Interrupted:
+    except Struck:
         msg = "Query interrupted"
         raise RuntimeError(msg) from None
 
