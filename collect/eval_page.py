@@ -6,16 +6,18 @@ and dark, and escapes every text that came out of a store. Files appear whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from collect.eval_tables import Section, Table, overview, sections
 
 TITLE = "Evaluations"
-SOURCE = "source"
+FILE_WIDTH = 140
+"""Characters of a line where the output is no terminal."""
 ABOUT = (
     "Success leaves out trees that were lost to infrastructure; 'errors as failures' counts them, as published tables"
     " do. Intervals are Wilson's for trees, a bootstrap over tasks, and Student's t over seeds."
@@ -37,7 +39,7 @@ def markdown(body: Mapping[str, Any]) -> str:
         parts += [f"## {_cell(section.title)}", f"**{_cell(section.lead)}**"]
         parts += ["\n".join(f"* {_cell(words)}" for words in section.words)]
         for table in section.tables:
-            parts += [f"### {table.title}", _markdown_table(table)]
+            parts += [f"### {table.title}", _markdown_table(table), *map(_cell, table.notes)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -46,12 +48,16 @@ def print_report(body: Mapping[str, Any]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = FILE_WIDTH
     for section in sections(body):
         console.print(f"\n[bold]{_plain(section.title)}[/bold]\n{_plain(section.lead)}")
         for words in section.words:
             console.print(f"  {_plain(words)}", style="dim")
         for table in section.tables:
             console.print(_rich_table(table))
+            for note in table.notes:
+                console.print(f"  {_plain(note)}", style="dim")
 
 
 def page(body: Mapping[str, Any]) -> str:
@@ -80,27 +86,17 @@ def _html_section(section: Section) -> str:
 
 def _html_table(table: Table) -> str:
     drawn = any(bar is not None for bar in table.bars)
-    words = table.head.index(SOURCE) if SOURCE in table.head else None
-    head = "".join(_html_cells("th", table.head, words, "<th></th>" if drawn else ""))
+    head = "".join(f"<th>{escape(text)}</th>" for text in table.head) + ("<th></th>" if drawn else "")
     lines = []
     for index, row in enumerate(table.rows):
         bar = table.bars[index] if index < len(table.bars) else None
-        lines.append(f"<tr>{''.join(_html_cells('td', row, words, _html_bar(bar) if drawn else ''))}</tr>")
+        cells = "".join(f"<td>{escape(text)}</td>" for text in row)
+        lines.append(f"<tr>{cells}{_html_bar(bar) if drawn else ''}</tr>")
+    notes = "".join(f'<p class="quiet">{escape(note)}</p>' for note in table.notes)
     return (
         f'<h3>{escape(table.title)}</h3>\n<div class="scroll"><table><thead><tr>{head}</tr></thead>\n'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        f"<tbody>{''.join(lines)}</tbody></table>{notes}</div>"
     )
-
-
-def _html_cells(tag: str, row: Sequence[str], words: int | None, bar: str) -> Iterator[str]:
-    """Cells of a row; the drawing stands last, or before the column of words."""
-    for index, text in enumerate(row):
-        if index == words:
-            yield f'{bar}<{tag} class="words">{escape(text)}</{tag}>'
-        else:
-            yield f"<{tag}>{escape(text)}</{tag}>"
-    if words is None:
-        yield bar
 
 
 def _html_bar(bar: tuple[float, float, float] | None) -> str:
@@ -123,11 +119,14 @@ def _markdown_table(table: Table) -> str:
 
 
 def _rich_table(table: Table) -> Any:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
-    made = RichTable(title=table.title, title_justify="left")
+    made = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 0))
     for index, text in enumerate(table.head):
-        made.add_column(_plain(text), justify="left" if index == 0 or text == SOURCE else "right")
+        word = max(map(len, text.split()), default=0)  # no word of a head is broken, however narrow the terminal
+        justify: Literal["left", "right"] = "left" if index == 0 else "right"
+        made.add_column(_plain(text), justify=justify, overflow="fold", min_width=word)
     for row in table.rows:
         made.add_row(*map(_plain, row))
     return made

@@ -26,6 +26,7 @@ from collect.evaluation import report
 from collect.overlap import overlap_of, training_tasks
 from collect.protocol import Protocol, protocol_names, read_protocol
 from collect.rates import AXES, breakdown, over_seeds, rates, success_at_ks
+from collect.sharding import band_key
 from collect.world import Task
 from sera_data.errors import StoreError, UsageError
 from sera_data.layout import shard_plan
@@ -126,6 +127,7 @@ def _group(runs: Sequence[Run], train: Path | None) -> dict[str, Any]:
         "success_at": success_at_ks(rows),
         **{f"by_{axis}": breakdown(rows, axis) for axis in AXES},
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
+        "failures": _failures(runs),
         "errors": dict(Counter(row["error"] for row in rows if row["success"] is None).most_common(5)),
         "published": published_figures(first["protocol"]),
         "overlap": _overlap(runs, protocol, train),
@@ -145,13 +147,29 @@ def _about(protocol: Protocol | None, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
+def _failures(runs: Sequence[Run]) -> dict[str, Any]:
+    """By band, how many trees failed and in how many of them each limit was met (a tree may count several times)."""
+    counts: dict[str, Counter[str]] = {}
+    for run in runs:
+        depth = _played(run)["budgets"]["depth"]
+        for row in run.store.sql(_sql("evaluation_failures"), {**_key(run), "depth": depth}).pl().to_dicts():
+            counts.setdefault(row.pop("band"), Counter()).update(row)
+    return {band: dict(counts[band]) for band in sorted(counts, key=band_key)}
+
+
+def _played(run: Run) -> dict[str, Any]:
+    """The collect settings that a run was played with, as they were stored."""
+    (found,) = run.store.sql(_sql("evaluation_config"), _key(run)).pl().to_dicts()
+    body: dict[str, Any] = json.loads(found["config"])["collect"]
+    return body
+
+
 def _changed(run: Run, protocol: Protocol) -> list[str]:
     """Settings of the phase that differ from the protocol's, as `name value (protocol: value)`."""
     row = run.rows[0]
-    (found,) = run.store.sql(_sql("evaluation_config"), _key(run)).pl().to_dicts()
     phase = protocol.phase(seed=row["seed"], dialect=row["dialect"])
     named = dict(_leaves(settled_phase(phase, policy=row["policy"]).resolved()))
-    played = dict(_leaves(json.loads(found["config"])["collect"]))
+    played = dict(_leaves(_played(run)))
     return [
         f"{name} {played.get(name)} (protocol: {named.get(name)})"
         for name in sorted(named.keys() | played.keys())

@@ -21,15 +21,29 @@ AXIS_TITLES: Mapping[str, str] = {
     "depth_used": "By depth used (deepest agent of the tree; 0 = nothing was delegated)",
 }
 
+FAILURES: Mapping[str, str] = {
+    "failed": "failed",
+    "root_spent": "root used all turns",
+    "helper_spent": "a helper did",
+    "deepest_spent": "one at last depth did",
+    "truncated": "cut by tokens",
+    "loop": "loop",
+    "timeout": "out of time",
+    "refused": "launch refused",
+    "ended_early": "root ended early",
+}
+"""What is counted of trees that failed, and how it is called."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Head and rows of plain text; `bars` holds (low, value, high) of a row or None, for drawings."""
+    """Head and rows of plain text, notes below; `bars` holds (low, value, high) of a row or None, for drawings."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     bars: tuple[tuple[float, float, float] | None, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +110,7 @@ def _section(group: Mapping[str, Any]) -> Section:
     pending = sum(run["pending"] for run in group["runs"])
     if pending:
         lead += f"; {pending} trees are pending, so this is no final figure"
-    tables = [_runs(group), *_beside(group), *_breakdowns(group), *_at_k(group), _endings(group)]
+    tables = [_runs(group), *_beside(group), *_breakdowns(group), *_at_k(group), *_failures(group), _endings(group)]
     title = f"{group['protocol']}: {policy_name(group)}"
     return Section(title, lead + ".", tuple(_words(group)), tuple(tables))
 
@@ -185,16 +199,21 @@ def _beside(group: Mapping[str, Any]) -> list[Table]:
     own = [percent(ours[band]["benchmark_success"]) if band in ours else DASH for band in bands]
     rows = [
         (f"here: {policy_name(group)}", group["dialect"] or DASH, percent(group["pooled"]["benchmark_success"]),
-         _sd(group["seeds"]["benchmark_success"]), *own, "this report; errors as failures")
+         _sd(group["seeds"]["benchmark_success"]), *own, "here")
     ]  # fmt: skip
     bars: list[tuple[float, float, float] | None] = [_bar(group["pooled"], "benchmark_")]
+    sources = list(dict.fromkeys(row["source"] for row in group["published"]))
     for row in group["published"]:
         own = [percent(row["by_difficulty"].get(band)) for band in bands]
         sd = DASH if row["sd"] is None else f"{100 * row['sd']:.2f}"
-        rows.append((row["system"], row["dialect"], percent(row["success"]), sd, *own, row["source"]))
+        rows.append(
+            (row["system"], row["dialect"], percent(row["success"]), sd, *own, f"[{sources.index(row['source']) + 1}]")
+        )
         bars.append((row["success"], row["success"], row["success"]))
     head = ("system", "dialect", "success", "sd", *bands, "source")
-    return [Table("Beside the published figures", head, tuple(rows), tuple(bars))]
+    notes = [f"[{number}] {source}" for number, source in enumerate(sources, 1)]
+    notes.append("here: this report, errors counted as failures, as the published tables count them")
+    return [Table("Beside the published figures", head, tuple(rows), tuple(bars), tuple(notes))]
 
 
 def _breakdowns(group: Mapping[str, Any]) -> Iterator[Table]:
@@ -220,6 +239,15 @@ def _at_k(group: Mapping[str, Any]) -> list[Table]:
     rows = tuple((f"success@{k}", percent(value)) for k, value in found.items())
     bars = tuple((value, value, value) for value in found.values())
     return [Table("At least one of k samples (unbiased, over all samples and seeds)", ("", "success"), rows, bars)]
+
+
+def _failures(group: Mapping[str, Any]) -> list[Table]:
+    """Which limits the trees that failed had met."""
+    found = group["failures"]
+    if not found:
+        return []
+    rows = [(band, *(f"{counts[name]:,}" for name in FAILURES)) for band, counts in found.items()]
+    return [Table("Why trees failed (trees; one may count in several columns)", ("", *FAILURES.values()), tuple(rows))]
 
 
 def _endings(group: Mapping[str, Any]) -> Table:

@@ -52,6 +52,28 @@ def test_three_seeds_of_two_stores_are_one_figure(stores):
     assert group["changed"] == ["groups.eval 8 (protocol: all)"]
 
 
+def limited(tmp_path, steps, **more):
+    """Failures by band of the delegating oracle with few steps an agent."""
+    asked = Asked(
+        protocol="textcraft-632", tasks=PUBLISHED, policy="scripted:delegating_oracle", seeds=(0,),
+        overrides=("tasks.difficulties=[medium]", f"steps={steps}"), limit=3, **more,
+    )  # fmt: skip
+    store = sd.create(tmp_path / "s")
+    run_evaluation(store, requests(asked)[0], quiet=True)
+    (group,) = report_of([store.path])["groups"]
+    return group
+
+
+def test_the_report_says_which_limits_failed_trees_had_met(stores, tmp_path):
+    group = limited(tmp_path, 3)
+    counts = group["failures"]["medium"]
+    assert counts["failed"] == counts["root_spent"] == group["pooled"]["trees"] - group["pooled"]["successes"] > 0
+    assert (counts["truncated"], counts["loop"], counts["ended_early"]) == (0, 0, 0)
+    assert f"| medium | {counts['failed']} | {counts['failed']} |" in markdown({"stores": [], "groups": [group]})
+    careless, _ = report_of(stores)["groups"]  # gives up early, so that no limit explains it
+    assert careless["failures"]["easy"]["ended_early"] > 0
+
+
 def test_figures_are_quoted_with_their_source_and_belong_to_a_protocol():
     names = {name: published_figures(name) for name in protocol_names()}
     sera = next(row for row in names["textcraft-632"] if row["system"] == "SERA")
@@ -71,7 +93,8 @@ def test_the_terminal_prints_ours_beside_the_published_rows(stores, capsys, monk
     assert main(["eval", "report", *map(str, stores)]) == 0
     text = capsys.readouterr().out
     for words in ("Beside the published figures", "here: scripted:careless v0", "74.3 %", "95 % over seeds",
-                  "target items", "Not the protocol as it is", "By true depth"):  # fmt: skip
+                  "target items", "Not the protocol as it is", "By true depth", "Why trees failed",
+                  "[1] SERA paper (arXiv 2610.04902)"):  # fmt: skip
         assert words in text
     assert main(["eval", "report", *map(str, stores), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["groups"]) == 2
