@@ -11,6 +11,7 @@ from collect.rescoring import RescoreConfig, rescore
 from sera_data.cli import main
 from sera_data.errors import UsageError
 from tests.collect.job_lab import POOL
+from tests.collect.judge_lab import endpoint, say
 
 TEXTCRAFT = ("world.profile=strict", POOL)
 SOURCE = "{generator: textworld, split: train, difficulties: [easy], per_cell: 1}"
@@ -104,6 +105,23 @@ def test_a_random_choice_of_a_tree_is_that_of_the_store(tmp_path, capsys):
     body = reselected(store, capsys, "--select", "random", "--run", run)
     assert body["agreement"] == 1.0
     assert len({each["chosen"] for each in body["choices"]}) > 1
+
+
+@pytest.mark.parametrize("world", [TEXTCRAFT, KITCHEN], ids=["textcraft", "kitchens"])
+def test_a_served_judge_chooses_and_its_verdicts_choose_again_without_it(world, tmp_path, capsys):
+    with endpoint(say(False), say(True)) as server:
+        judge = f"judge={{spec: 'openai:m-1@{server.url}', retries: 0}}"
+        store, _ = evaluate(tmp_path, *world, judge, select="judge", n=2, limit=2)
+    branches = store.branches.pl().to_dicts()
+    votes = [row for row in store.labels.pl().to_dicts() if row["kind"] == "judge"]
+    assert {b["selected_by"] for b in branches} == {"judge"}
+    assert {row["node_id"] for row in votes} == {b["node_id"] for b in branches}
+    assert len(server.requests) == len(votes) == len(branches)
+    assert [row["value"] for row in votes].count(0.0) == 1
+    assert sum(b["selection_reason"] == "first judged successful" for b in branches if b["committed"]) > 1
+    body = reselected(store, capsys, "--select", "judge")
+    assert (body["agreement"], body["fallbacks"]) == (1.0, 0)
+    assert {each["delegation_id"]: each["chosen"] for each in body["choices"]} == committed(store)
 
 
 def test_kitchens_are_chosen_and_scored_again_too(tmp_path, capsys):
