@@ -31,6 +31,12 @@ def collect(
         str | None, typer.Option(help="Who plays, instead of policy.model: scripted:NAME, pocket, or a directory.")
     ] = None,
     tasks: Annotated[Path | None, typer.Option(help="Task file, instead of world.tasks.")] = None,
+    tasks_sql: Annotated[
+        Path | None, typer.Option("--tasks-sql", help="SQL file that names the tasks to play: a column task_id.")
+    ] = None,
+    tasks_store: Annotated[
+        Path | None, typer.Option("--tasks-store", help="Store that --tasks-sql reads; --store by default.")
+    ] = None,
     groups: Annotated[
         str | None, typer.Option(help="Groups per purpose, instead of the config's: execution=4,rubric=2 or eval=all.")
     ] = None,
@@ -53,7 +59,8 @@ def collect(
     from collect.interruption import Interruption
 
     started = time.monotonic()
-    settings = _config(config, tasks, groups, overrides or [])
+    chosen = _task_query(tasks_sql, tasks_store or store)
+    settings = _config(config, tasks, groups, [*(overrides or []), *chosen])
     part = parse_shard(shard)
     interruption = Interruption()
     with interruption.active():
@@ -100,6 +107,20 @@ def _config(path: Path | None, tasks: Path | None, groups: str | None, overrides
     extra = [parse_groups(groups)] if groups else []
     extra += [f"world.tasks={json.dumps(str(tasks))}"] if tasks else []
     return load_config(CollectConfig, path, [*overrides, *extra])
+
+
+def _task_query(path: Path | None, store: Path) -> list[str]:
+    """--tasks-sql as the override of `world.chosen`."""
+    from sera_data.errors import UsageError
+
+    if path is None:
+        return []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"tasks SQL {path} cannot be read: {error}"
+        raise UsageError(msg, hint="name an SQL file in UTF-8") from None
+    return [f"world.chosen={json.dumps({'sql': text, 'store': str(store)})}"]
 
 
 def _tasks(settings: CollectConfig) -> list[Task]:

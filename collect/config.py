@@ -42,6 +42,13 @@ TaskSource = Annotated[
 ]
 
 
+class TaskQuery(Config):
+    """Tasks chosen by SQL on a store."""
+
+    sql: str = Field(description="One query that returns a column task_id; --tasks-sql FILE puts a file's text here.")
+    store: str = Field(description="Store that it reads, sealed epochs only.")
+
+
 class WorldConfig(Config):
     """Which world, and where its tasks come from."""
 
@@ -51,6 +58,9 @@ class WorldConfig(Config):
         default=None,
         description="Path of a task JSONL file, or build parameters (`worlds: ...` for a pool of TextCraft tasks,"
         " `generator: textworld` for TextWorld-Sync). null: give --tasks.",
+    )
+    chosen: TaskQuery | None = Field(
+        default=None, description="Only tasks that this SQL names; without `tasks` they are read back from its store."
     )
     split: str | None = Field(default=None, description="Only tasks of this split; null = all.")
     difficulties: tuple[str, ...] | None = Field(default=None, description="Only tasks of these bands; null = all.")
@@ -243,6 +253,11 @@ class RubricConfig(Config):
         default=("execution", "rubric"),
         validation_alias=AliasChoices("for", "purposes"),
         description="Purposes whose delegations get a rubric and scores (`for` in YAML).",
+    )
+    source: Literal["policy", "global", "direct"] = Field(
+        default="policy",
+        description="policy: the writer writes one for every delegation. global: one fixed rubric for all. direct:"
+        " none, the scorer sees the goal only.",
     )
     attempts: int = Field(
         default=1, ge=1, le=MOST_TRIES, description="Replies asked of a writer or scorer until one is valid."

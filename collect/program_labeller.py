@@ -16,9 +16,9 @@ from collect.judge_config import JudgeSettings
 from collect.labels import Opinion
 from collect.subject import Subject
 from collect.success import counts_as_success
+from collect.workload import label_details
 from collect.world import World
 from schemas.words import LabelKind
-from sera_data.canonical import canonical_json
 from sera_data.errors import UsageError
 
 
@@ -50,7 +50,8 @@ class ProgramLabeller:
             message=subject.message,
             loop=subject.loop,
         )
-        return Opinion(value=float(success), details=canonical_json(verdict.details))
+        details = label_details(world, verdict, start=subject.start, targets=subject.targets)
+        return Opinion(value=float(success), details=details)
 
     async def close(self) -> None:
         """Nothing to free."""

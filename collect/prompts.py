@@ -118,7 +118,7 @@ def scorer_messages(
     style: str,
     *,
     world: str,
-    rubric: str,
+    rubric: str | None,
     goal: str,
     turns: Sequence[tuple[str, str | None]],
     finished: bool,
@@ -129,17 +129,20 @@ def scorer_messages(
 ) -> list[Message]:
     """Prompt of a scorer: `turns` are (reply, answer) pairs, the answer None after the last call of a finish.
 
+    rubric: None for a score without one.
+
     stopped: the world ended for everybody, however it ended, before the agent could finish.
     """
     change = json.dumps(gained, ensure_ascii=False, separators=(",", ":"))
     parts = [
-        f"Rubric: {rubric}",
+        *([] if rubric is None else [f"Rubric: {rubric}"]),
         f"Goal: {goal}",
         *shortened([_turn(reply, answer) for reply, answer in turns], trajectory_chars),
         f"Finish: {'stopped' if stopped else 'yes' if finished else 'no'}",
         f"Gained: {change}",
     ]
-    return [Message("system", _system(Voice(style, dialect, world), "scorer")), Message("user", "\n".join(parts))]
+    role = "scorer" if rubric is not None else "scorer_direct"
+    return [Message("system", _system(Voice(style, dialect, world), role)), Message("user", "\n".join(parts))]
 
 
 def call_in_json(tool: Tool) -> str:

@@ -13,6 +13,7 @@ from collect.asking import InfrastructureFault
 from collect.context import TreeContext, in_world
 from collect.records import DelegationRecord, NodeRecord, Row
 from collect.success import counts_as_success
+from collect.workload import label_details
 from collect.world import Verdict
 from sera_data.canonical import canonical_json, sha256_text
 
@@ -201,5 +202,5 @@ def _label_row(context: TreeContext, node: NodeRecord) -> Row | None:
         return None
     row["valid"] = True
     row["value"] = 1.0 if succeeded(context, node, verdict) else 0.0
-    row["details"] = canonical_json(verdict.details)
+    row["details"] = label_details(context.world, verdict, start=node.start, targets=node.agent.targets)
     return row

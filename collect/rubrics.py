@@ -16,6 +16,7 @@ from collect.acting import gained
 from collect.asking import InfrastructureFault, OutOfTime
 from collect.budget import Deadline
 from collect.context import TreeContext
+from collect.fixed_rubrics import freeze
 from collect.forking import seen_before
 from collect.policy import Completion, Sampling
 from collect.prompts import Assignment, scorer_messages, writer_messages
@@ -43,6 +44,10 @@ class Attempt:
 
 async def write_rubric(context: TreeContext, delegation: DelegationRecord) -> None:
     """Ask the writer until a rubric is valid; on return the rubric is frozen in `delegation` or all attempts failed."""
+    source = context.settings.rubric.source
+    if source != "policy":
+        freeze(delegation, source)
+        return
     parent = delegation.parent
     writer = context.policy("writer")
     child = Agent(f"{delegation.delegation_id}b0", delegation.depth, delegation.targets)
@@ -207,7 +212,7 @@ def _scorer_transcript(context: TreeContext, node: NodeRecord, rubric: Rubric, s
             context.services.style,
             world=context.world.name,
             dialect=context.services.dialect.name,
-            rubric=rubric.canonical(),
+            rubric=None if context.settings.rubric.source == "direct" else rubric.canonical(),
             goal=node.goal,
             turns=turns,
             finished=node.called_finish,

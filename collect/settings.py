@@ -88,13 +88,15 @@ class DelegationSettings:
 
 @dataclass(frozen=True, slots=True)
 class RubricSettings:
-    """purposes: trees whose delegations get a rubric and scores. attempts: tries of the writer and of the scorer.
+    """purposes: trees whose delegations get a rubric and scores. source: who says what it is, see `fixed_rubrics`.
+    attempts: tries of the writer and of the scorer.
 
     min_items: fewest criteria of a valid rubric. trajectory_chars: characters of a trajectory that a scorer is
     shown before its middle turns are left out (fewer when the context is smaller).
     """
 
     purposes: tuple[Purpose, ...] = ("execution", "rubric")
+    source: Literal["policy", "global", "direct"] = "policy"
     attempts: int = 1
     min_items: int = 2
     trajectory_chars: int = 12_000

@@ -12,6 +12,7 @@ from typing import Any
 
 from collect.config import CollectConfig, WorldConfig
 from collect.task_file import read_tasks
+from collect.task_query import chosen_ids, stored_tasks
 from collect.textcraft_tasks import build_tasks
 from collect.textworld_tasks import TextWorldParams, tasks_of
 from collect.world import Task, World
@@ -21,10 +22,28 @@ from sera_data.errors import ConfigError
 
 def load_tasks(config: CollectConfig) -> list[Task]:
     """Tasks that the config names and its filters leave."""
+    tasks = _all_tasks(config)
+    query = config.world.chosen
+    if query is None or config.world.tasks is None:
+        return tasks
+    ids = chosen_ids(query)
+    kept = [task for task in tasks if task.task_id in ids]
+    if not kept:
+        msg = f"none of the {len(tasks)} tasks of world.tasks is among the {len(ids)} that the tasks SQL chose"
+        raise ConfigError(msg, hint="leave world.tasks out to play the stored tasks themselves")
+    return kept
+
+
+def _all_tasks(config: CollectConfig) -> list[Task]:
     world = config.world
+    if world.tasks is None and world.chosen is not None:
+        source = f"tasks SQL on {world.chosen.store}"
+        tasks = select_tasks(stored_tasks(world.chosen), world, source=source)
+        require_playable(tasks, open_world(world.name, profile=world.profile), source=source)
+        return tasks
     if world.tasks is None:
         msg = "no tasks: world.tasks is not set"
-        raise ConfigError(msg, hint="give --tasks FILE, or set world.tasks to a file or to build parameters")
+        raise ConfigError(msg, hint="give --tasks FILE or --tasks-sql FILE, or set world.tasks to build parameters")
     if isinstance(world.tasks, str):
         tasks = select_tasks(read_tasks(Path(world.tasks), profile=world.profile), world, source=world.tasks)
         require_playable(tasks, open_world(world.name, profile=world.profile), source=world.tasks)

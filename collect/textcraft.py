@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from collect.planner import plan
 from collect.recipes import RecipeBook, recipe_book
 from collect.world import Action, Agent, End, Event, Fork, GoalKind, Task, Tool, Verdict
 from sera_data.canonical import canonical_json
@@ -199,6 +200,10 @@ class TextCraft:
         gained = {item: net.get(item, 0) for item in targets}
         missing = {item: count - gained[item] for item, count in targets.items() if gained[item] < count}
         return Verdict(not missing, {"gained": gained, "missing": missing})
+
+    def least_steps(self, start: Inventory, targets: Mapping[str, Any]) -> int:
+        """Fewest craft calls with which the start reaches the targets, as far as its materials go."""
+        return len(plan(start.book, start.items, targets).crafts)
 
     def difference(
         self, start: Inventory, end: Inventory, *, changes: Sequence[Mapping[str, Any]] | None = None

@@ -25,7 +25,9 @@ BUDGET = {"cpu": 2048, "cuda": 32768}
 class LossConfig(Config):
     """The loss and its brakes."""
 
-    kind: Literal["cispo", "sft", "topr"] = Field(default="cispo", description="cispo; or a baseline: sft, topr.")
+    kind: Literal["cispo", "sft", "topr", "grpo"] = Field(
+        default="cispo", description="cispo; or a baseline: sft, topr, grpo (clipped ratio)."
+    )
     ratio_min: float = Field(default=0.0, ge=0, description="Lowest ratio pi/mu, absolute; 0 = no lower bound.")
     ratio_max: PerStage = Field(
         default=5.0, description="Highest ratio pi/mu, absolute: a number, or one per stage {rubric: 2.0}, 5 elsewhere."
@@ -48,13 +50,13 @@ class LossConfig(Config):
     @model_validator(mode="after")
     def _bounds(self) -> Self:
         for stage in ("execution", "delegation", "rubric"):
-            if self.ratio_bound(stage) <= 0:
-                msg = f"ratio_max must be above 0, got {self.ratio_bound(stage)} for {stage}: at 0 nothing is learned"
-                raise ValueError(msg)
             if self.ratio_bound(stage) < self.ratio_min:
                 msg = (
                     f"ratio_max must not be below ratio_min {self.ratio_min}, got {self.ratio_bound(stage)} for {stage}"
                 )
+                raise ValueError(msg)
+            if self.ratio_bound(stage) <= 0:
+                msg = f"ratio_max must be above 0, got {self.ratio_bound(stage)} for {stage}: at 0 nothing is learned"
                 raise ValueError(msg)
             for name, value in (("kl_coef", self.kl(stage)), ("stage_scale", self.scale(stage))):
                 if value < 0:
@@ -110,8 +112,16 @@ class LearnConfig(Config):
 
     name: str = Field(default="learn", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="First part of the run id.")
     seed: int = Field(default=0, ge=0, description="Seed of the order of groups.")
-    method: str = Field(default="sera", description="Method name, or the path of a .yaml or .sql file.")
+    method: str = Field(
+        default="sera", description="Name of `sera methods`, NAME:recommended, or the path of a .yaml or .sql file."
+    )
     credit: str | None = Field(default=None, description="Your own credit SQL file in place of the method's rules.")
+    where: str | None = Field(
+        default=None, description="SQL that says what of the credit is trained; --where FILE puts a file's text here."
+    )
+    stores: tuple[str, ...] = Field(
+        default=(), description="Further stores to learn from: PATH for its newest epoch, or PATH@EPOCH."
+    )
     schedule: str | None = Field(
         default=None, description="Updates per stage, 'execution:16,delegation:2,rubric:2'; null: the method's."
     )

@@ -1,9 +1,9 @@
 """Credit: runs a method's SQL on a store connection, checks what it returns and decides which groups can train.
 
-Invariant: credit is a pure function of (rows of the connection, method). Every returned row keeps the contract: the
-ten columns of SCHEMA, a known turn, a span inside the turn's completion, finite numbers, one policy version per
-group, no overlapping spans. A group whose advantages are all 0, or whose credited turns have no tokens, is dropped
-with its reason and never silently.
+Invariant: credit is a pure function of (rows of the connection, method, where). Every row keeps the contract
+(`learn.credit_contract`). A group whose advantages are all 0, whose credited turns have no tokens, or which `where`
+leaves out is dropped with its reason and never silently. Rows stay in DuckDB, which spills to disk; only what is asked
+for comes to Python.
 
 Run: ``sera credit STORE --method sera``.
 """
@@ -11,45 +11,32 @@ Run: ``sera credit STORE --method sera``.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import duckdb
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from learn.method import CREDITS, Method, Rule
-from learn.registered import Registered, query
+from learn.credit_contract import SCHEMA, check_rows, take_part
+from learn.registered import Registered, query, scratch
+from learn.rule import CREDITS, Method, Rule
+from learn.where import Where, apply_where
 from schemas.words import Stage
 from sera_data.damage import require_sound
 from sera_data.errors import ConfigError, StoreError
 
-SCHEMA = pa.schema(
-    [
-        ("turn_id", pa.string()),
-        ("trajectory_id", pa.string()),
-        ("stage", pa.string()),
-        ("token_start", pa.int32()),
-        ("token_end", pa.int32()),
-        ("reward", pa.float64()),
-        ("baseline", pa.float64()),
-        ("advantage", pa.float64()),
-        ("depth", pa.int32()),
-        ("group_id", pa.string()),
-    ]
-)
-"""What a credit file returns, one row per credited span [token_start, token_end) of a turn's completion."""
+__all__ = ["SCHEMA", "Credit", "Dropped", "compute_credit", "hash_rows"]
 
-ORDER = ("stage", "group_id", "trajectory_id", "turn_id", "token_start")
 ZERO = 1e-9
-LARGEST = 1e6
-"""Largest reward, baseline or advantage either way: the loss computes in float32, where its products stay finite."""
-
 NOTHING = {
     "execution": "no root with a verdict, or nothing that a reward could be paid to",
     "delegation": "no delegation event, or fewer than two roots with a verdict",
     "rubric": "no complete delegation with valid scores for both a success and a failure",
 }
+BATCH = 65_536
+"""Rows that come to Python at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,63 +50,98 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Credit:
-    """All validated rows in a fixed order, the groups dropped, and the hash of the rows.
+    """All validated rows, the groups that can train and those dropped, and the hash of the rows.
 
-    rows: SCHEMA plus `trainable` (the turn has ids and logprobs of an untruncated distribution), sorted by ORDER.
-    sha256: over the SCHEMA columns of every row, so that any change of a reward or a span changes it.
+    connection: holds the rows as its table `credited`: the columns of SCHEMA, `trainable` (the turn has ids and
+    logprobs of an untruncated distribution), `selected` (by where), and facts of the turn. sha256: over the SCHEMA
+    columns of every row, so that any change of a reward or a span changes it.
     """
 
     method: str
-    rows: pl.DataFrame
+    connection: duckdb.DuckDBPyConnection
+    kept: dict[Stage, tuple[str, ...]]
     dropped: tuple[Dropped, ...]
     sha256: str
 
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """All rows, SCHEMA and `trainable`, by stage, group, trajectory, turn, span; `batches` holds less at once."""
+        return _polars(self.connection.sql(query("credit_ordered")).to_arrow_table())
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The same without `trainable`, in record batches."""
+        yield from self.connection.sql(query("credit_ordered")).select(*SCHEMA.names).to_arrow_reader(BATCH)
+
     def groups(self, stage: Stage) -> list[str]:
         """Groups of a stage that can train, sorted."""
-        return self._kept(stage)["group_id"].unique().sort().to_list()
+        return list(self.kept.get(stage, ()))
 
-    def training_rows(self, stage: Stage, group_ids: list[str] | tuple[str, ...]) -> pl.DataFrame:
+    def training_rows(self, stage: Stage, group_ids: Sequence[str]) -> pl.DataFrame:
         """Rows of the given groups that a datum is built from; raises StoreError for a group that was dropped."""
-        kept = self._kept(stage)
-        unknown = sorted(set(group_ids) - set(kept["group_id"]))
+        unknown = sorted(set(group_ids) - set(self.kept.get(stage, ())))
         if unknown:
             reason = {d.group_id: d.reason for d in self.dropped if d.stage == stage}.get(unknown[0], "no credit row")
             msg = f"group {unknown[0]} cannot train stage {stage}: {reason}"
             raise StoreError(msg)
-        return kept.filter(pl.col("group_id").is_in(list(group_ids)))
+        wanted = pa.table({"group_id": pa.array(sorted(set(group_ids)), pa.string())})
+        with Registered(self.connection, "wanted_groups", wanted):
+            rows = self.connection.sql(query("training_rows"), params={"stage": stage}).to_arrow_table()
+        return _polars(rows)
 
-    def _kept(self, stage: Stage) -> pl.DataFrame:
-        out = [d.group_id for d in self.dropped if d.stage == stage]
-        return self.rows.filter(pl.col("stage") == stage, "trainable", ~pl.col("group_id").is_in(out))
 
+def compute_credit(
+    connection: duckdb.DuckDBPyConnection,
+    method: Method,
+    *,
+    where: Where | None = None,
+    ran: Callable[[str], None] = lambda name: None,
+) -> Credit:
+    """Credit of everything the connection shows, for all stages of the method; `where` says what of it is trained.
 
-def compute_credit(connection: duckdb.DuckDBPyConnection, method: Method) -> Credit:
-    """Credit of everything the connection shows, for all stages of the method.
-
-    Raises StoreError for rows that break the contract and ConfigError for SQL that does not run.
+    Baselines are those of all rows, whatever `where` leaves out. `ran` hears of each step that has ended. Raises
+    StoreError for rows that break the contract and ConfigError for SQL that does not run.
     """
-    parts = [_run_rule(connection, rule) for rule in method.rules]
-    rows = pa.concat_tables(parts) if parts else SCHEMA.empty_table()
+    own = connection.cursor()  # shares the views; its temporary tables are its own
+    _prepare(own, method)
+    ran("verdicts")
+    for rule in method.rules:
+        _run_rule(connection, own, rule)
+        ran(rule.path.name)
+        take_part(own, rule)
     if method.control == "shuffled":
         shuffle = Rule(method.stages, CREDITS / "shuffled.sql", (("seed", str(method.control_seed)),))
-        with Registered(connection, "credit_rows", rows):
-            rows = _run_rule(connection, shuffle)
-    with Registered(connection, "credit_rows", rows.select(["turn_id"])):
-        turns = _polars(connection.sql(query("turn_facts")).to_arrow_table())
-    groups = _polars(connection.sql(query("group_facts")).to_arrow_table())
-    frame = _polars(rows).join(turns, on="turn_id", how="left", maintain_order="left").sort(ORDER)
-    _check_spans(frame)
-    _check_versions(frame, groups)
-    rows = frame.select([*SCHEMA.names, "trainable"])
-    dropped = _dropped(rows, groups.filter(pl.col("stage").is_in(method.stages)))
-    return Credit(method.name, rows, dropped, hash_rows(rows))
+        _run_rule(connection, own, shuffle)
+        own.execute(query("credit_rows"))
+        take_part(own, shuffle)
+    own.execute("drop table if exists credit_part")
+    own.execute(query("credited"))
+    ran("turns of the rows")
+    check_rows(own)
+    ran("checks")
+    sha256 = _hash(own)
+    ran("hash")
+    own.execute("drop table credit_rows")
+    if where is not None:
+        apply_where(own, where)
+    kept, dropped = _sort_groups(own, method.stages, where)
+    return Credit(method.name, own, kept, dropped, sha256)
 
 
-def _run_rule(connection: duckdb.DuckDBPyConnection, rule: Rule) -> pa.Table:
+def _prepare(own: duckdb.DuckDBPyConnection, method: Method) -> None:
+    """What all rules share: an empty table for their rows, and verdicts worked out once, real or by coin."""
+    own.execute(query("credit_rows"))
+    if method.control == "coin_flip":
+        for name in ("coin_verdicts", "coin_labels", "coin_scores"):
+            own.execute(query(name), {"seed": str(method.control_seed)})
+    else:
+        own.execute(query("plain_verdicts"))
+
+
+def _run_rule(connection: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, rule: Rule) -> None:
     statement = rule.statement()
     params = rule.bind(set(statement.named_parameters))
     try:
-        table = connection.sql(statement.query, params=params or None).to_arrow_table()
+        own.execute(f"create or replace temp table credit_part as\n{statement.query}", params or None)
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
@@ -127,134 +149,52 @@ def _run_rule(connection: duckdb.DuckDBPyConnection, rule: Rule) -> pa.Table:
             require_sound(connection)
         msg = f"credit {rule.path} does not run: {' '.join(str(error).split())}"
         raise ConfigError(msg) from None
-    return _conform(table, rule)
 
 
-def _conform(table: pa.Table, rule: Rule) -> pa.Table:
-    """The rows in the columns and types of SCHEMA; the error names the column."""
-    where = f"credit {rule.path}"
-    missing = [name for name in SCHEMA.names if name not in table.column_names]
-    extra = [name for name in table.column_names if name not in SCHEMA.names]
-    twice = [name for name in SCHEMA.names if table.column_names.count(name) > 1]
-    if missing or extra or twice:
-        fault = f"returns column {twice[0]!r} twice" if twice else ""
-        fault = f"returns an unknown column {extra[0]!r}" if extra else fault
-        fault = f"does not return column {missing[0]!r}" if missing else fault
-        msg = f"{where} {fault}; a credit file returns exactly {', '.join(SCHEMA.names)}"
-        raise StoreError(msg)
-    columns = []
-    for field in SCHEMA:
-        column = table[field.name]
-        try:
-            column = _cast(column, field.type)
-        except pa.ArrowException as error:
-            msg = f"{where}: column {field.name!r} must be {field.type}, got {column.type}: {error}"
-            raise StoreError(msg) from None
-        if column.null_count:
-            msg = f"{where}: column {field.name!r} holds {column.null_count} nulls of {len(column)}; none is allowed"
-            raise StoreError(msg)
-        if field.type == pa.float64() and not (np.abs(column.to_numpy()) <= LARGEST).all():
-            msg = f"{where}: column {field.name!r} holds NaN, infinity or a number beyond {LARGEST:g} either way"
-            raise StoreError(msg, hint="every number must be finite; rewards are most often between 0 and 1")
-        columns.append(column)
-    conformed = pa.table(columns, schema=SCHEMA)
-    wrong = sorted(set(conformed["stage"].unique().to_pylist()) - set(rule.stages))
-    if wrong:
-        msg = f"{where}: column 'stage' holds {wrong[0]!r}; allowed here: {', '.join(rule.stages)}"
-        raise StoreError(msg)
-    return conformed
+def _sort_groups(
+    own: duckdb.DuckDBPyConnection, stages: Sequence[Stage], where: Where | None
+) -> tuple[dict[Stage, tuple[str, ...]], tuple[Dropped, ...]]:
+    relation = own.sql(query("credit_groups"), params={"zero": ZERO})
+    kept: dict[Stage, list[str]] = {stage: [] for stage in stages}
+    dropped = []
+    for row in _polars(relation.to_arrow_table()).iter_rows(named=True):
+        if row["stage"] not in stages:
+            continue
+        reason = _reason(row, where)
+        if reason is None:
+            kept[row["stage"]].append(row["group_id"])
+        else:
+            dropped.append(Dropped(row["stage"], row["group_id"], reason))
+    order = sorted(dropped, key=lambda d: (d.stage, d.group_id))
+    return {stage: tuple(groups) for stage, groups in kept.items()}, tuple(order)
 
 
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
-    if (kind == pa.string()) == number:
-        msg = "a number where text belongs" if number else "no number where a number belongs"
-        raise pa.ArrowTypeError(msg)
-    return column.cast(kind)
-
-
-def _check_spans(frame: pl.DataFrame) -> None:
-    unknown = frame.filter(pl.col("policy_version").is_null())
-    if len(unknown):
-        msg = f"credit names turn {unknown['turn_id'][0]}, which is not in the store"
-        raise StoreError(msg)
-    length = pl.col("n_tokens").fill_null(0)
-    outside = frame.filter((pl.col("token_start") < 0) | (pl.col("token_end") > length) | _empty(length))
-    if len(outside):
-        turn, start, end, n = outside.select("turn_id", "token_start", "token_end", length.alias("n")).row(0)
-        msg = f"span [{start}, {end}) is not inside turn {turn}, which has {n} completion tokens"
-        raise StoreError(msg, hint="spans are half open, 0 <= token_start < token_end <= completion length")
-    spans = frame.sort("stage", "turn_id", "token_start", "token_end")
-    same = (pl.col("stage") == pl.col("stage").shift(1)) & (pl.col("turn_id") == pl.col("turn_id").shift(1))
-    overlap = (pl.col("token_start") < pl.col("token_end").shift(1)) | (length == 0)
-    twice = spans.filter(same & overlap)
-    if len(twice):
-        msg = f"two credit rows of stage {twice['stage'][0]} cover the same tokens of turn {twice['turn_id'][0]}"
-        raise StoreError(msg, hint="return each span once per stage; a join in the SQL may be doubling rows")
-    if frame["depth"].min() is not None and frame.filter(pl.col("depth") < 0).height:
-        msg = f"depth is 0 or more, got a negative one for turn {frame.filter(pl.col('depth') < 0)['turn_id'][0]}"
-        raise StoreError(msg)
-
-
-def _empty(length: pl.Expr) -> pl.Expr:
-    """An empty span is allowed only for a turn without tokens, to show its credit."""
-    return (pl.col("token_start") >= pl.col("token_end")) & (length > 0)
-
-
-def _check_versions(frame: pl.DataFrame, groups: pl.DataFrame) -> None:
-    """One policy version over the credited turns of a group and, before rubrics, over its factual nodes."""
-    credited = frame.group_by("stage", "group_id").agg(
-        pl.col("policy_version").min().alias("low"), pl.col("policy_version").max().alias("high")
-    )
-    members = groups.filter(pl.col("stage") != "rubric").select(
-        "stage", "group_id", pl.col("version_min").alias("low"), pl.col("version_max").alias("high")
-    )
-    kind = pl.Schema({"low": pl.Int64, "high": pl.Int64})
-    both = pl.concat([credited.cast(kind), members.join(credited, on=["stage", "group_id"], how="semi").cast(kind)])
-    spread = both.group_by("stage", "group_id").agg(pl.col("low").min(), pl.col("high").max())
-    mixed = spread.filter(pl.col("low") != pl.col("high")).sort("stage", "group_id")
-    if len(mixed):
-        stage, group, low, high = mixed.row(0)
-        msg = f"group {group} of stage {stage} mixes policy versions {low} and {high} in one baseline"
-        raise StoreError(msg, hint="a baseline compares samples of one version; collect the group at one version")
-
-
-def _dropped(rows: pl.DataFrame, groups: pl.DataFrame) -> tuple[Dropped, ...]:
-    facts = rows.group_by("stage", "group_id").agg(
-        pl.col("advantage").abs().max().alias("largest"),
-        pl.col("trainable").any(),
-        ((pl.col("advantage").abs() > ZERO) & pl.col("trainable")).any().alias("moves"),
-    )
-    out = [
-        Dropped(row["stage"], row["group_id"], _reason(row))
-        for row in facts.iter_rows(named=True)
-        if not (row["trainable"] and row["moves"])
-    ]
-    for row in groups.join(facts, on=["stage", "group_id"], how="anti").iter_rows(named=True):
-        out.append(Dropped(row["stage"], row["group_id"], NOTHING[row["stage"]]))
-    return tuple(sorted(out, key=lambda d: (d.stage, d.group_id)))
-
-
-def _reason(row: dict[str, object]) -> str:
+def _reason(row: dict[str, object], where: Where | None) -> str | None:
+    if not row["n_rows"]:
+        return NOTHING[str(row["stage"])]
     if float(str(row["largest"])) <= ZERO:
         return "homogeneous: every advantage is 0"
     if not row["trainable"]:
         return "not trainable: its credited turns have no token ids with log-probabilities"
-    return "homogeneous: every advantage on trainable turns is 0"
+    if not row["moves"]:
+        return "homogeneous: every advantage on trainable turns is 0"
+    if where is not None and not row["selected"]:
+        return f"left out by {where.name}"
+    if not row["selected_moves"]:
+        return "homogeneous: every advantage on what is trained is 0"
+    return None
 
 
 def hash_rows(rows: pl.DataFrame) -> str:
-    """Hash of the sorted rows, column by column; independent of chunks and of library versions."""
-    digest = hashlib.sha256()
-    for field in SCHEMA:
-        digest.update(f"{field.name}:{field.type}:{len(rows)}\n".encode())
-        if field.type == pa.string():
-            digest.update("\n".join(rows[field.name].to_list()).encode())
-        elif field.type == pa.float64():
-            digest.update((rows[field.name].to_numpy() + 0.0).astype("<f8").tobytes())
-        else:
-            digest.update(rows[field.name].to_numpy().astype("<i4").tobytes())
-    return digest.hexdigest()
+    """Hash of some credit rows as a set, the same as that of a whole Credit with these rows."""
+    connection = scratch()
+    with Registered(connection, "credit_rows", rows.select(SCHEMA.names).to_arrow()):
+        return _hash(connection)
+
+
+def _hash(connection: duckdb.DuckDBPyConnection) -> str:
+    (row,) = connection.sql(query("credit_hash")).fetchall()
+    return hashlib.sha256("|".join(map(str, row)).encode()).hexdigest()
 
 
 def _polars(table: pa.Table) -> pl.DataFrame:

@@ -7,10 +7,9 @@ Run: ``sera credit runs/demo/store --method sera``.
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,18 +20,27 @@ if TYPE_CHECKING:
 
     from learn.credit import Credit
     from learn.method import Method
+    from sera_data.store import Store, View
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
 
 
 @app.command()
 def credit(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="Directory that holds store.json.")],
+    store: Annotated[
+        Path | None, typer.Argument(metavar="STORE", help="Directory that holds store.json.", show_default=False)
+    ] = None,
     method: Annotated[
-        str, typer.Option(help="sera, rao, their *_shuffled controls, a registered name, or a .yaml or .sql file.")
+        str, typer.Option(help="A name of `sera methods`, NAME:recommended, or a .yaml or .sql file; list: show all.")
     ] = "sera",
     credit_file: Annotated[
         Path | None, typer.Option("--credit", help="Your own SQL file in place of the method's rules.")
+    ] = None,
+    where_file: Annotated[
+        Path | None, typer.Option("--where", help="SQL file that says what of the credit is trained.")
+    ] = None,
+    beside: Annotated[
+        list[str] | None, typer.Option("--with", help="A further store, PATH or PATH@EPOCH; may be repeated.")
     ] = None,
     epochs: Annotated[list[int] | None, typer.Option("--epoch", help="Only this epoch; may be repeated.")] = None,
     params: Annotated[
@@ -41,6 +49,7 @@ def credit(
     rows: Annotated[
         Path | None, typer.Option(help="Write the credit rows to this .parquet, .csv or .json file.")
     ] = None,
+    groups: Annotated[bool, typer.Option("--groups", help="Name every dropped group with its reason.")] = False,
     sealed: Annotated[bool, typer.Option("--sealed", help="Read sealed epochs only, as a learn phase does.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -48,27 +57,56 @@ def credit(
 
     Example: sera credit runs/demo/store --method rao --epoch 0 --rows credit.parquet
     """
+    if method == "list":
+        from learn.methods_cli import methods
+
+        methods(None, as_json=as_json)
+        return
+    if store is None:
+        msg = "no store given"
+        raise UsageError(msg, hint="sera credit STORE --method NAME, or sera credit --method list")
     import sera_data as sd
     from learn.credit import compute_credit
     from learn.credit_summary import summarise
+    from learn.store_needs import require_collected
+    from learn.where import read_where
 
     _check_output(rows)
     chosen = _method(method, credit_file, params or [])
+    where = None if where_file is None else read_where(where_file)
     opened = sd.open(store)
-    view: Literal["live", "sealed"] = "sealed" if sealed else "live"
+    view: View = "sealed" if sealed else "live"
     if epochs:
         _check_epochs(opened.connect(view=view), epochs)
-    connection = opened.connect(view=view, epochs=epochs or None, files="own")
-    result = compute_credit(connection, chosen)
+    connection = _connect(opened, view, epochs or None, beside or [])
+    require_collected(connection, chosen)
+    result = compute_credit(connection, chosen, where=where)
     summary = {"store": str(store), "epochs": sorted(epochs or []), **summarise(result, chosen.stages)}
+    if where is not None:
+        summary["where_sha256"] = where.sha256
     if rows is not None:
         _write_rows(result, rows)
     if as_json:
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
-    _print(summary)
+    _print(summary, groups=groups)
     if rows is not None:
-        print(f"{len(result.rows)} rows written to {rows}")
+        print(f"{summary['rows']} rows written to {rows}")
+
+
+def _connect(opened: Store, view: View, epochs: list[int] | None, beside: list[str]) -> DuckDBPyConnection:
+    """A confined connection to the store and further ones."""
+    from learn.stores import further_stores, require_different_trees
+    from sera_data.duck import confine, connect
+    from sera_data.listing import list_beside
+
+    if not beside:
+        return opened.connect(view=view, epochs=epochs, files="own")
+    listing = list_beside(opened.listing(view=view, epochs=epochs), further_stores(beside))
+    connection = connect(listing)
+    confine(connection, listing)
+    require_different_trees(connection)
+    return connection
 
 
 def _method(name: str, credit_file: Path | None, params: list[str]) -> Method:
@@ -116,21 +154,36 @@ def _check_output(path: Path | None) -> None:
 
 
 def _write_rows(result: Credit, path: Path) -> None:
+    """Stream the rows into the file, written aside and renamed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     from learn.credit import SCHEMA
 
-    frame = result.rows.select(SCHEMA.names)
-    content = io.BytesIO()
-    if path.suffix == ".parquet":
-        frame.write_parquet(content)
-    elif path.suffix == ".csv":
-        frame.write_csv(content)
-    else:
-        frame.write_json(content)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.getvalue())
+    aside = path.with_name(path.name + ".part")
+    if path.suffix == ".parquet":
+        with pq.ParquetWriter(aside, SCHEMA) as writer:
+            for batch in result.batches():
+                writer.write_batch(batch.cast(SCHEMA))
+    elif path.suffix == ".csv":
+        from pyarrow import csv
+
+        with csv.CSVWriter(aside, SCHEMA) as table:
+            for batch in result.batches():
+                table.write_batch(batch.cast(SCHEMA))
+    else:
+        with aside.open("w", encoding="utf-8") as handle:
+            separator = "["
+            for batch in result.batches():
+                for row in pa.RecordBatch.to_pylist(batch):
+                    handle.write(separator + json.dumps(row))
+                    separator = ",\n"
+            handle.write("[]" if separator == "[" else "]")
+    aside.replace(path)
 
 
-def _print(summary: dict[str, Any]) -> None:
+def _print(summary: dict[str, Any], *, groups: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -152,7 +205,14 @@ def _print(summary: dict[str, Any]) -> None:
         console.print(f"{stage}: {facts['groups_used']} groups can train, {facts['groups_dropped']} dropped")
         for reason, count in facts["reasons"].items():
             console.print(f"  {count} x {reason}", soft_wrap=True)
+    if groups:
+        _print_groups(console, summary)
     console.print(f"rows {summary['rows']}, sha256 {summary['credit_sha256']}", soft_wrap=True)
+
+
+def _print_groups(console: Any, summary: dict[str, Any]) -> None:
+    for dropped in summary["dropped"]:
+        console.print(f"  {dropped['stage']} {dropped['group_id']}: {dropped['reason']}", soft_wrap=True)
 
 
 def _number(value: float | None) -> str:

@@ -9,40 +9,54 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import polars as pl
+import pyarrow as pa
 
 from learn.credit import Credit, Dropped
+from learn.registered import Registered, query
 from schemas.words import Stage
 
 
 def summarise(credit: Credit, stages: tuple[Stage, ...]) -> dict[str, Any]:
     """Plain JSON: totals, and per stage rows, tokens, groups, reasons and means by depth."""
+    lines = _lines(credit)
     return {
         "method": credit.method,
-        "rows": len(credit.rows),
+        "rows": sum(line["n_rows"] for line in lines if line["depth"] is None),
         "groups_used": sum(len(credit.groups(stage)) for stage in stages),
         "groups_dropped": len(credit.dropped),
         "credit_sha256": credit.sha256,
-        "stages": {stage: _stage(credit, stage) for stage in stages},
+        "stages": {stage: _stage(credit, stage, [x for x in lines if x["stage"] == stage]) for stage in stages},
         "dropped": [{"stage": d.stage, "group_id": d.group_id, "reason": d.reason} for d in credit.dropped],
     }
 
 
-def _stage(credit: Credit, stage: Stage) -> dict[str, Any]:
-    rows = credit.rows.filter(pl.col("stage") == stage)
-    used = credit.training_rows(stage, credit.groups(stage))
+def _lines(credit: Credit) -> list[dict[str, Any]]:
+    groups = [(stage, group) for stage, ids in credit.kept.items() for group in ids]
+    wanted = pa.table(
+        {
+            "stage": pa.array([stage for stage, _ in groups], pa.string()),
+            "group_id": pa.array([group for _, group in groups], pa.string()),
+        }
+    )
+    with Registered(credit.connection, "wanted_groups", wanted):
+        relation = credit.connection.sql(query("credit_summary"))
+        return relation.to_arrow_table().to_pylist()
+
+
+def _stage(credit: Credit, stage: Stage, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    whole = next((line for line in lines if line["depth"] is None), None) or {}
     dropped = [d for d in credit.dropped if d.stage == stage]
     return {
-        "rows": len(rows),
-        "trajectories": rows["trajectory_id"].n_unique(),
-        "tokens": _tokens(rows),
-        "training_tokens": _tokens(used),
-        "groups_used": used["group_id"].n_unique(),
+        "rows": whole.get("n_rows", 0),
+        "trajectories": whole.get("trajectories", 0),
+        "tokens": whole.get("tokens", 0),
+        "training_tokens": whole.get("training_tokens", 0),
+        "groups_used": len(credit.groups(stage)),
         "groups_dropped": len(dropped),
         "reasons": reasons(dropped),
-        "mean_reward": _mean(rows, "reward"),
-        "mean_advantage": _mean(rows, "advantage"),
-        "by_depth": [_depth(rows.filter(pl.col("depth") == d), d) for d in sorted(set(rows["depth"]))],
+        "mean_reward": _rounded(whole.get("mean_reward")),
+        "mean_advantage": _rounded(whole.get("mean_advantage")),
+        "by_depth": [_depth(line) for line in lines if line["depth"] is not None],
     }
 
 
@@ -51,25 +65,17 @@ def reasons(dropped: list[Dropped]) -> dict[str, int]:
     return dict(sorted(Counter(d.reason for d in dropped).items(), key=lambda item: (-item[1], item[0])))
 
 
-def _depth(rows: pl.DataFrame, depth: int) -> dict[str, Any]:
+def _depth(line: dict[str, Any]) -> dict[str, Any]:
     return {
-        "depth": depth,
-        "rows": len(rows),
-        "trajectories": rows["trajectory_id"].n_unique(),
-        "tokens": _tokens(rows),
-        "mean_reward": _mean(rows, "reward"),
-        "mean_advantage": _mean(rows, "advantage"),
-        "mean_abs_advantage": _mean(rows.with_columns(pl.col("advantage").abs()), "advantage"),
+        "depth": line["depth"],
+        "rows": line["n_rows"],
+        "trajectories": line["trajectories"],
+        "tokens": line["tokens"],
+        "mean_reward": _rounded(line["mean_reward"]),
+        "mean_advantage": _rounded(line["mean_advantage"]),
+        "mean_abs_advantage": _rounded(line["mean_abs_advantage"]),
     }
 
 
-def _tokens(rows: pl.DataFrame) -> int:
-    return int((rows["token_end"] - rows["token_start"]).sum())
-
-
-def _mean(rows: pl.DataFrame, column: str) -> float | None:
-    units = rows.unique(["trajectory_id", "reward", "baseline", "advantage"], maintain_order=True)
-    if rows["stage"].eq("delegation").any():
-        units = rows.unique("turn_id", maintain_order=True)
-    value = units[column].mean()
-    return None if value is None else round(float(value), 12) + 0.0  # type: ignore[arg-type]
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(float(value), 12) + 0.0

@@ -3,7 +3,7 @@
 Invariant: the weights belong to one global batch after selection and are never stored; the sum of weight over
 datums equals the number of datums (SERA paper, arXiv 2610.04902).
 
-    raw_d = 1 / T_d,   w_d = raw_d * (sum_d D_d) / (sum_d D_d * raw_d)
+    raw_d = 1 / T_d,   w_d = raw_d * (sum_d D_d) / (sum_d D_d * raw_d)          (learn/queries/depth_weights.sql)
 
 T_d counts the distinct trajectories at depth d, D_d the parts: a training sequence, or in the delegation stage each
 delegating turn of a sequence. A trained token's advantage becomes clip(w_d * A, -clip, clip).
@@ -16,38 +16,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from learn.datum import Datum
+from learn.depth_rule import DepthRule
+from learn.registered import Registered, query, scratch
 
 CLIP = 20.0
+PUBLISHED = DepthRule()
 
 
-def depth_weights(parts: Mapping[int, int], trajectories: Mapping[int, int]) -> dict[int, float]:
+def depth_weights(
+    parts: Mapping[int, int], trajectories: Mapping[int, int], *, rule: DepthRule = PUBLISHED
+) -> dict[int, float]:
     """w_d per depth from D_d (`parts`) and T_d (`trajectories`); a depth without trajectories gets weight 0."""
     if any(count < 0 for count in (*parts.values(), *trajectories.values())):
         msg = f"counts must be 0 or more, got parts {dict(parts)}, trajectories {dict(trajectories)}"
         raise ValueError(msg)
-    raw = {d: 1.0 / trajectories[d] if trajectories.get(d) else 0.0 for d in sorted({*parts, *trajectories})}
-    mass = sum(parts.get(d, 0) * weight for d, weight in raw.items())
-    if mass == 0:
-        return dict.fromkeys(raw, 0.0)
-    total = sum(parts.values())
-    return {d: weight * total / mass for d, weight in raw.items()}
+    depths = sorted({*parts, *trajectories})
+    table = pa.table(
+        {
+            "depth": pa.array(depths, pa.int32()),
+            "parts": pa.array([parts.get(d, 0) for d in depths], pa.int64()),
+            "trajectories": pa.array([trajectories.get(d, 0) for d in depths], pa.int64()),
+        }
+    )
+    connection = scratch()
+    with Registered(connection, "depths", table):
+        return dict(connection.sql(query("depth_weights"), params=rule.model_dump()).fetchall())
 
 
-def batch_weights(datums: Sequence[Datum]) -> dict[int, float]:
+def batch_weights(datums: Sequence[Datum], *, rule: DepthRule = PUBLISHED) -> dict[int, float]:
     """w_d of one global batch of datums."""
     parts: dict[int, int] = defaultdict(int)
     owners: dict[int, set[str]] = defaultdict(set)
     for datum in datums:
         parts[datum.depth] += datum.n_parts
         owners[datum.depth].add(datum.trajectory_id)
-    return depth_weights(parts, {depth: len(ids) for depth, ids in owners.items()})
+    return depth_weights(parts, {depth: len(ids) for depth, ids in owners.items()}, rule=rule)
 
 
-def weigh(datums: Sequence[Datum], *, clip: float = CLIP) -> list[Datum]:
+def weigh(datums: Sequence[Datum], *, clip: float = CLIP, rule: DepthRule = PUBLISHED) -> list[Datum]:
     """The same datums with advantages times their depth's weight, cut to [-clip, clip]."""
-    weights = batch_weights(datums)
+    weights = batch_weights(datums, rule=rule)
     return [
         replace(d, advantages=np.clip(d.advantages * np.float32(weights[d.depth]), -clip, clip).astype(np.float32))
         for d in datums

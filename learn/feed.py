@@ -7,21 +7,23 @@ refused: another tokenizer or temperature, versions newer than the weights, a KL
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import duckdb
-import pyarrow as pa
+import numpy as np
 
 from learn.batches import next_groups, order_groups
 from learn.config import LearnConfig
 from learn.credit import Credit, compute_credit, hash_rows
 from learn.datum import Datum
 from learn.depth_weights import weigh
-from learn.method import Method
-from learn.registered import Registered, query
+from learn.registered import query
+from learn.rule import Method
 from learn.schedule import Schedule, parse_schedule
 from learn.sequence import build_datums
+from learn.store_needs import require_collected
+from learn.where import Where
 from schemas.words import Stage
 from sera_data.canonical import sha256_file, sha256_json
 from sera_data.errors import ConfigError, StoreError
@@ -29,7 +31,10 @@ from sera_data.errors import ConfigError, StoreError
 
 @dataclass(frozen=True, slots=True)
 class Meal:
-    """What one update gets. Without datums, `skip_reason` says why; `exhausted`: the stage has no group left."""
+    """What one update gets. Without datums, `skip_reason` says why; `exhausted`: a stage has no group left.
+
+    stage: the update's, or the first of a joint one. taken: groups of each stage that it consumes.
+    """
 
     stage: Stage
     groups: tuple[str, ...]
@@ -38,6 +43,8 @@ class Meal:
     n_dropped: int
     skip_reason: str | None = None
     exhausted: bool = False
+    joint: bool = False
+    taken: Mapping[Stage, int] = field(default_factory=dict)
 
 
 class Feed:
@@ -53,37 +60,48 @@ class Feed:
         start: int,
         tokenizer_sha256: str | None,
     ) -> None:
-        self.connection, self.config, self.start = connection, config, start
+        self.connection, self.config, self.start, self.method = connection, config, start, method
         self.schedule = schedule_of(config, method)
+        require_loss(config, method, self.schedule)
         _require_tokenizer(connection, tokenizer_sha256)
-        self.credit = compute_credit(connection, method)
-        _require_temperature(connection, self.credit, config.loss.temperature)
+        require_collected(connection, method)
+        self.credit = compute_credit(connection, method, where=where_of(config))
+        _require_temperature(self.credit, config.loss.temperature)
         self.order = {
             stage: order_groups(
                 self.credit.groups(stage), seed=config.seed, epoch=epoch, stage=stage, reuse=config.reuse
             )
-            for stage, _ in self.schedule.items
+            for stage in self.schedule.stages
         }
 
     def next(self, *, version: int, done: int, consumed: Mapping[str, int]) -> Meal:
         """The meal of the update that takes `version` further, after `done` updates or skips of the phase."""
-        stage = self.schedule.stage_at(version)
-        left = self.schedule.updates(version, self.config.updates_per_collect - done)[stage]
-        used = consumed.get(stage, 0)
+        left = self.schedule.updates(version, self.config.updates_per_collect - done)
+        courses = [
+            self._course(stage, version, left[stage], consumed.get(stage, 0))
+            for stage in self.schedule.stages_at(version)
+        ]
+        if len(courses) == 1:
+            return courses[0]
+        return _joined(courses)
+
+    def _course(self, stage: Stage, version: int, left: int, used: int) -> Meal:
+        """What one stage gives to an update."""
         groups = next_groups(self.order[stage], consumed=used, updates_left=left)
         dropped = [d for d in self.credit.dropped if d.stage == stage] if not used else []
         rows = self.credit.training_rows(stage, groups)
         if not groups:
             empty = self._why_empty(stage, used)
             return Meal(stage, (), [], hash_rows(rows), len(dropped), skip_reason=empty, exhausted=True)
-        datums = weigh(list(build_datums(self.connection, rows)))
+        datums = weigh(list(build_datums(self.connection, rows)), rule=self.method.depth_weights)
         self._require_honest(datums, stage, version)
         reason = None if datums else "no datum: the groups have no trainable token"
-        return Meal(stage, groups, datums, hash_rows(rows), len(dropped), skip_reason=reason)
+        taken = {stage: len(groups)}
+        return Meal(stage, groups, datums, hash_rows(rows), len(dropped), skip_reason=reason, taken=taken)
 
     def starts_empty(self) -> bool:
         """True when the first update of the phase has no group, so that nothing will be trained."""
-        return not self.order[self.schedule.stage_at(self.start)]
+        return any(not self.order[stage] for stage in self.schedule.stages_at(self.start))
 
     def _why_empty(self, stage: Stage, used: int) -> str:
         if used:
@@ -109,10 +127,58 @@ class Feed:
             raise ConfigError(msg, hint="set loss.kl_coef to 0 for data of another version")
 
 
+def _joined(courses: Sequence[Meal]) -> Meal:
+    """One meal of several stages: the mean over a stage's tokens counts as much as that of any other stage.
+
+    The loss divides the sum over all N trained tokens by N, so the advantages of a stage with N_s of them are scaled by
+    N / N_s: what is left is the sum of the stages' own token means.
+    """
+    empty = next((meal for meal in courses if meal.exhausted), None)
+    if empty is not None:
+        return replace(empty, joint=True, n_dropped=sum(meal.n_dropped for meal in courses))
+    counts = [sum(datum.n_trained for datum in meal.datums) for meal in courses]
+    datums = [
+        replace(datum, advantages=(datum.advantages * np.float32(sum(counts) / count)).astype(np.float32))
+        for meal, count in zip(courses, counts, strict=True)
+        for datum in meal.datums
+    ]
+    return Meal(
+        stage=courses[0].stage,
+        groups=tuple(group for meal in courses for group in meal.groups),
+        datums=datums,
+        credit_sha256=sha256_json([meal.credit_sha256 for meal in courses]),
+        n_dropped=sum(meal.n_dropped for meal in courses),
+        skip_reason=None if datums else courses[0].skip_reason,
+        joint=True,
+        taken={stage: n for meal in courses for stage, n in meal.taken.items()},
+    )
+
+
+def where_of(config: LearnConfig) -> Where | None:
+    """What the config chooses to train, or everything."""
+    return None if config.where is None else Where("learn.where", config.where)
+
+
+def require_loss(config: LearnConfig, method: Method, schedule: Schedule) -> None:
+    """Refuse a loss that the method was not made for, or bounds by stage where stages train together."""
+    loss = config.loss
+    for name, wanted in method.loss:
+        found = getattr(loss, name)
+        if found != wanted:
+            flags = " ".join(f"--set loss.{key}={value}" for key, value in method.loss)
+            msg = f"method {method.name!r} is trained with loss.{name}={wanted}, the config has {found}"
+            raise ConfigError(msg, hint=f"add {flags}")
+    if schedule.joint:
+        for name, of in (("ratio_max", loss.ratio_bound), ("kl_coef", loss.kl), ("stage_scale", loss.scale)):
+            if len({of(stage) for stage in schedule.stages}) > 1:
+                msg = f"schedule {schedule} trains its stages together, so loss.{name} must be one number for all"
+                raise ConfigError(msg)
+
+
 def schedule_of(config: LearnConfig, method: Method) -> Schedule:
     """The config's schedule, or the method's."""
     schedule = parse_schedule(config.schedule) if config.schedule else method.schedule
-    unpaid = [stage for stage, _ in schedule.items if stage not in method.stages]
+    unpaid = [stage for stage in schedule.stages if stage not in method.stages]
     if unpaid:
         msg = f"schedule {schedule} names stage {unpaid[0]!r}, which method {method.name!r} gives no credit"
         raise ConfigError(msg, hint=f"stages of this method: {', '.join(method.stages)}")
@@ -120,9 +186,12 @@ def schedule_of(config: LearnConfig, method: Method) -> Schedule:
 
 
 def rules_sha256(method: Method) -> str:
-    """Hash of the credit rules: SQL text, parameters and control."""
+    """Hash of the credit rules: SQL text, parameters, control and depth weights."""
     rules = [[list(rule.stages), sha256_file(rule.path), list(map(list, rule.params))] for rule in method.rules]
-    return sha256_json({"rules": rules, "control": method.control, "control_seed": method.control_seed})
+    depth = method.depth_weights.resolved()
+    return sha256_json(
+        {"rules": rules, "control": method.control, "control_seed": method.control_seed, "depth_weights": depth}
+    )
 
 
 def _require_tokenizer(connection: duckdb.DuckDBPyConnection, wanted: str | None) -> None:
@@ -134,10 +203,8 @@ def _require_tokenizer(connection: duckdb.DuckDBPyConnection, wanted: str | None
             raise StoreError(msg, hint="token ids mean other text there; start from a policy with the same tokenizer")
 
 
-def _require_temperature(connection: duckdb.DuckDBPyConnection, credit: Credit, wanted: float) -> None:
-    turns = pa.table({"turn_id": credit.rows.filter(credit.rows["trainable"])["turn_id"].unique().to_arrow()})
-    with Registered(connection, "credit_rows", turns):
-        rows = connection.sql(query("temperatures"), params={"wanted": wanted}).fetchall()
+def _require_temperature(credit: Credit, wanted: float) -> None:
+    rows = credit.connection.sql(query("temperatures"), params={"wanted": wanted}).fetchall()
     if rows:
         turn, found = rows[0]
         msg = f"turn {turn} was sampled at temperature {found:g}, loss.temperature is {wanted:g}"

@@ -33,8 +33,12 @@ def learn(
     start: Annotated[str, typer.Option("--from", help="Policy to start from: a policy directory, or pocket.")],
     out: Annotated[Path, typer.Option(help="Directory of the run: checkpoints/ and policies/.")],
     config: Annotated[Path | None, typer.Option(help="YAML file of the phase; defaults without one.")] = None,
-    method: Annotated[str | None, typer.Option(help="sera, rao, a control, or a .yaml or .sql file.")] = None,
+    method: Annotated[str | None, typer.Option(help="A name of `sera methods`, or a .yaml or .sql file.")] = None,
     credit: Annotated[Path | None, typer.Option(help="Your own credit SQL file in place of the method's.")] = None,
+    where: Annotated[Path | None, typer.Option(help="SQL file that says what of the credit is trained.")] = None,
+    beside: Annotated[
+        list[str] | None, typer.Option("--with", help="A further store, PATH or PATH@EPOCH; may be repeated.")
+    ] = None,
     epoch: Annotated[int | None, typer.Option(help="Epoch to learn from; the newest sealed one by default.")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override of a setting, a.b=value; may be repeated.")
@@ -54,7 +58,7 @@ def learn(
 
     if local_rank is not None:
         os.environ.setdefault("LOCAL_RANK", str(local_rank))
-    settings = _settings(config, method, credit, overrides or [])
+    settings = _settings(config, method, credit, where, beside or [], overrides or [])
     sinks = parse_sinks(log)
     chosen = _method(settings)
     policy = policy_directory(start)
@@ -85,12 +89,22 @@ def policy_directory(spec: str) -> Path:
     return Path(text)
 
 
-def _settings(path: Path | None, method: str | None, credit: Path | None, overrides: list[str]) -> LearnConfig:
+def _settings(
+    path: Path | None,
+    method: str | None,
+    credit: Path | None,
+    where: Path | None,
+    beside: list[str],
+    overrides: list[str],
+) -> LearnConfig:
     from learn.config import LearnConfig
+    from learn.where import read_where
     from sera_data.config import load_config
 
     extra = [f"method={json.dumps(method)}"] if method else []
     extra += [f"credit={json.dumps(str(credit))}"] if credit else []
+    extra += [f"stores={json.dumps(beside)}"] if beside else []
+    extra += [f"where={json.dumps(read_where(where).sql)}"] if where else []
     return load_config(LearnConfig, path, [*overrides, *extra])
 
 

@@ -18,12 +18,14 @@ from typing import Any
 
 import yaml
 
+from learn.collect_needs import settle
 from learn.config import LoopConfig
 from learn.epochs import collect_epochs
 from learn.feed import schedule_of
 from learn.learn_cli import policy_directory
-from learn.method import Method, open_method
+from learn.method import open_method
 from learn.process import run_phase
+from learn.rule import Method
 from learn.state_file import read_object, replace_file
 from sera_data.canonical import canonical_json
 from sera_data.errors import SeraError
@@ -60,8 +62,11 @@ class Loop:
         """Make the directory, or read what is done; LoopError for the directory of another loop."""
         self.out.mkdir(parents=True, exist_ok=True)
         self._read()
-        for name in ("collect", "learn"):
-            body = getattr(self.config, name).model_copy(update=self._shared()).resolved()
+        method = self.method()
+        start = policy_directory(self.config.policy)
+        collect = settle(method.needs, self.config.collect, start=start, method=method.name)
+        for name, config in (("collect", collect), ("learn", self.config.learn)):
+            body = config.model_copy(update=self._shared()).resolved()
             if name == "collect":
                 body["rubric"]["for"] = body["rubric"].pop("purposes")
             (self.out / f"{name}.yaml").write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")

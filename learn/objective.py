@@ -14,12 +14,18 @@ from typing import Literal
 import torch
 
 from learn.cispo import LOG_RATIO_LIMIT, cispo
+from learn.grpo import grpo
 from learn.sft import sft
 from learn.tokens import Tokens
 from learn.topr import topr
 
-LossKind = Literal["cispo", "sft", "topr"]
-LOSSES: dict[LossKind, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {"cispo": cispo, "sft": sft, "topr": topr}
+LossKind = Literal["cispo", "sft", "topr", "grpo"]
+LOSSES: dict[LossKind, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {
+    "cispo": cispo,
+    "sft": sft,
+    "topr": topr,
+    "grpo": grpo,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from learn.config import LearnConfig
 from learn.engine import Engine
 from learn.epochs import choose_epoch
 from learn.export import export_policy, policy_path
-from learn.feed import Feed, Meal, rules_sha256
-from learn.method import Method
+from learn.feed import Feed, Meal, rules_sha256, where_of
 from learn.objective import Objective
 from learn.packing import Plan as PackingPlan
 from learn.packing import plan_packs
@@ -36,7 +35,6 @@ from learn.record import (
     UNIT,
     Phase,
     Result,
-    additions,
     commit_updates,
     finished_plan,
     fruitless,
@@ -44,10 +42,12 @@ from learn.record import (
     read_result,
 )
 from learn.resume import resume
+from learn.rule import Method
+from learn.stores import added, further_stores, require_different_trees
 from schemas import TABLES
 from schemas.table import FLOAT64
 from sera_data.errors import StoreError
-from sera_data.plan import Plan
+from sera_data.plan import Plan, read_plan
 from sera_data.snapshot import Snapshot, read_snapshot
 from sera_data.store import Store
 
@@ -105,7 +105,10 @@ def _snapshot_name(phase: Phase) -> str:
 
 
 def _hashes(phase: Phase) -> dict[str, str | None]:
+    where = where_of(phase.config)
     return {
+        "collect_hash": read_plan(phase.store, f"e{phase.epoch:06d}").config_hash,
+        "where_hash": None if where is None else where.sha256,
         "config_hash": phase.config.hash(),
         "credit_hash": rules_sha256(phase.method),
         "policy_hash": phase.parent.sha256,
@@ -130,8 +133,9 @@ def _snapshot(phase: Phase) -> Snapshot:
     name = _snapshot_name(phase)
     if (phase.store.layout.snapshots / f"{name}.json").exists():
         return read_snapshot(phase.store, name)
-    later = [p.name for p in additions(phase) if p.phase in ("label", "refresh") and p.sealed()]
-    return sera_data.take_snapshot(phase.store, name, directories=[f"e{phase.epoch:06d}", *later], **_hashes(phase))
+    directories = [f"e{phase.epoch:06d}", *added(phase.store, phase.epoch)]
+    others = further_stores(phase.config.stores)
+    return sera_data.take_snapshot(phase.store, name, directories=directories, others=others, **_hashes(phase))
 
 
 def _train(
@@ -141,6 +145,8 @@ def _train(
     ranks: Ranks,
     on_row: Callable[[dict[str, Any]], None],
 ) -> tuple[Engine | None, State]:
+    if snapshot.others:
+        require_different_trees(connection)
     feed = Feed(
         connection,
         config=phase.config,
@@ -203,7 +209,7 @@ def _one_update(engine: Engine | None, feed: Feed, config: LearnConfig, state: S
         version=row["version_out"],
         cursor=cursor,
         finished=meal.exhausted or cursor >= config.updates_per_collect,
-        consumed={**state.consumed, meal.stage: state.consumed.get(meal.stage, 0) + len(meal.groups)},
+        consumed=state.consumed | {stage: state.consumed.get(stage, 0) + n for stage, n in meal.taken.items()},
         rows=[*state.rows, row],
     )
     return state, row
@@ -213,7 +219,7 @@ def _row(meal: Meal, config: LearnConfig, state: State) -> dict[str, Any]:
     return {
         "update": state.version,
         "attempt": sum(row["update"] == state.version for row in state.rows),
-        "stage": meal.stage,
+        "stage": "joint" if meal.joint else meal.stage,
         "method": config.method,
         "loss_kind": config.loss.kind,
         "version_in": state.version,

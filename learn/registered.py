@@ -18,6 +18,12 @@ def query(name: str) -> str:
     return files("learn").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
 
 
+@cache
+def scratch() -> duckdb.DuckDBPyConnection:
+    """A connection of this process without any table, for queries over registered ones; opening one takes a while."""
+    return duckdb.connect(config={"threads": 1})
+
+
 class Registered:
     """`with Registered(connection, name, table):` - the name is gone afterwards, also after an error."""
 

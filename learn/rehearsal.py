@@ -14,8 +14,11 @@ from collect.policy_directory import read_policy_directory
 from learn.config import LearnConfig
 from learn.epochs import choose_epoch
 from learn.feed import Feed, schedule_of
-from learn.method import Method
+from learn.rule import Method
+from learn.stores import further_stores
 from sera_data.config import run_id
+from sera_data.duck import confine, connect
+from sera_data.listing import list_beside
 
 
 def rehearse(store: Path, config: LearnConfig, method: Method, policy: Path, epoch: int | None) -> dict[str, Any]:
@@ -23,7 +26,9 @@ def rehearse(store: Path, config: LearnConfig, method: Method, policy: Path, epo
     opened = sera_data.open(store)
     parent = read_policy_directory(policy)
     chosen = choose_epoch(opened, epoch)
-    with opened.connect(view="sealed", epochs=[chosen], files="own") as connection:
+    listing = list_beside(opened.listing(view="sealed", epochs=[chosen]), further_stores(config.stores))
+    with connect(listing) as connection:
+        confine(connection, listing)
         feed = Feed(
             connection,
             config=config,
@@ -49,10 +54,12 @@ def _updates(feed: Feed, config: LearnConfig, version: int) -> list[dict[str, An
     rows: list[dict[str, Any]] = []
     while len(rows) < config.updates_per_collect:
         meal = feed.next(version=version, done=len(rows), consumed=consumed)
-        row = {"version": version, "stage": meal.stage, "groups": len(meal.groups), "datums": len(meal.datums)}
+        stage = "joint" if meal.joint else meal.stage
+        row = {"version": version, "stage": stage, "groups": len(meal.groups), "datums": len(meal.datums)}
         tokens = {"tokens": sum(map(len, meal.datums)), "trained": sum(d.n_trained for d in meal.datums)}
         rows.append({**row, **tokens, **({"skip_reason": meal.skip_reason} if meal.skip_reason else {})})
-        consumed[meal.stage] = consumed.get(meal.stage, 0) + len(meal.groups)
+        for stage, n in meal.taken.items():
+            consumed[stage] = consumed.get(stage, 0) + n
         version += bool(meal.datums)
         if meal.exhausted:
             break

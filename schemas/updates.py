@@ -23,7 +23,12 @@ UPDATES = Table(
         *provenance(),
         Column("update", INT32, "Index of the update within the run, from 0; equals version_in unless skipped."),
         Column("attempt", INT8, "Attempt at this update, from 0."),
-        Column("stage", STRING, "execution|delegation|rubric.", values=STAGES),
+        Column(
+            "stage",
+            STRING,
+            "execution|delegation|rubric, or joint: all stages of its schedule.",
+            values=(*STAGES, "joint"),
+        ),
         Column("method", STRING, "Method name, for example 'sera'."),
         Column("loss_kind", STRING, "cispo|sft|topr."),
         Column("version_in", INT32, "Policy version before the update."),

@@ -112,16 +112,16 @@ def view_doc(name: str) -> str:
 
 def select_table(table: Table, listing: Listing) -> str:
     """SQL that selects a table's rows from the listing's files, one `read_parquet` per schema version."""
-    by_version: dict[str, list[str]] = {}
+    by_version: dict[tuple[str, int], list[str]] = {}
     for source in listing.sources:
         paths = [_quoted(str(path)) for name, path, rows, _ in source.files if name == table.name and rows]
-        by_version.setdefault(source.schema_version, []).extend(paths)
+        by_version.setdefault((source.schema_version, source.shift), []).extend(paths)
     columns = ", ".join(_name(c.name) for c in table.columns)
-    current = by_version.pop(SCHEMA_VERSION, [])
-    older = [paths for _, paths in sorted(by_version.items()) if paths]
-    parts = [] if current and not older else [_no_rows(table)]
+    current = by_version.pop((SCHEMA_VERSION, 0), [])
+    rest = [(shift, paths) for (_, shift), paths in sorted(by_version.items()) if paths]
+    parts = [] if current and not rest else [_no_rows(table)]
     parts += [f"select {columns} from {_read(current)}"] if current else []
-    parts += [f"select * from {_read(paths)}" for paths in older]
+    parts += [f"select {_shifted(shift)} from {_read(paths)}" for shift, paths in rest]
     return parts[0] if len(parts) == 1 else f"select {columns} from ({' union all by name '.join(parts)})"
 
 
@@ -132,6 +132,11 @@ def duckdb_type(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return f"STRUCT({', '.join(f'{_name(f.name)} {duckdb_type(f.type)}' for f in kind)})"
     return _SCALARS[kind]
+
+
+def _shifted(shift: int) -> str:
+    """All columns, with the epochs of another store moved out of the way of this one's."""
+    return f"* replace ((epoch + {shift})::integer as epoch)" if shift else "*"
 
 
 def _no_rows(table: Table) -> str:

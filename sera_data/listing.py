@@ -16,6 +16,7 @@ from sera_data.errors import StoreError
 from sera_data.layout import parse_plan_name, shard_plan
 
 if TYPE_CHECKING:
+    from sera_data.beside import Beside
     from sera_data.store import Store
 
 
@@ -30,6 +31,8 @@ class Source:
     """(table, path, rows, bytes) per file."""
     hashes: tuple[str, ...]
     """Recorded sha256 per file, in the same order."""
+    shift: int = 0
+    """Added to `epoch` of its rows: 0, or a million and more for another store beside this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,13 @@ def list_files(
     if view not in ("live", "sealed"):
         msg = f"view {view!r} is not one of live, sealed"
         raise StoreError(msg)
+    beside: list[Source] = []
     if snapshot is not None:
         from sera_data.snapshot import read_snapshot
 
-        names, shards = sorted(read_snapshot(store, snapshot).directories), []
+        found = read_snapshot(store, snapshot)
+        names, shards = sorted(found.directories), []
+        beside = [source for other in found.others for source in other.sources()]
     else:
         names = store.sealed_names()
         sealed = set(names)
@@ -76,9 +82,16 @@ def list_files(
         names = [n for n in names if parse_plan_name(n)[0] in wanted]
         shards = [s for s in shards if parse_plan_name(shard_plan(s))[0] in wanted]
     sources = [seal_source(store, n) for n in names] + [shard_source(store, s) for s in shards]
-    listing = Listing(store.path, tuple(sources))
+    listing = Listing(store.path, tuple(sources + beside))
     require_whole(listing)
     return listing
+
+
+def list_beside(listing: Listing, others: Sequence[Beside]) -> Listing:
+    """The listing with sealed directories of other stores, as a snapshot that names them shows them."""
+    joined = Listing(listing.store, (*listing.sources, *(source for other in others for source in other.sources())))
+    require_whole(joined)
+    return joined
 
 
 def seal_source(store: Store, name: str) -> Source:

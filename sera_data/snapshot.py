@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sera_data.beside import Beside, read_beside, require_apart, require_seals
 from sera_data.canonical import sha256_file
 from sera_data.disk import publish_file
 from sera_data.documents import dump_document, read_document, require_shape
@@ -23,19 +24,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot as stored. `directories`: name -> sha256 of its seal.json; `hashes`: what else the phase fixed."""
+    """A snapshot as stored. `directories`: name -> sha256 of its seal.json; `hashes`: what else the phase fixed.
+
+    others: directories of further stores that it consumed as well.
+    """
 
     name: str
     path: Path
     sha256: str
     directories: dict[str, str]
     hashes: dict[str, str | None]
+    others: tuple[Beside, ...] = ()
 
 
-def take_snapshot(store: Store, name: str, *, directories: Sequence[str], **hashes: str | None) -> Snapshot:
+def take_snapshot(
+    store: Store, name: str, *, directories: Sequence[str], others: Sequence[Beside] = (), **hashes: str | None
+) -> Snapshot:
     """Write the snapshot, or return the equal one that is there; a different one of that name is refused.
 
-    `hashes` are words such as policy_hash, credit_hash, config_hash.
+    `others` are sealed directories of further stores; `hashes` are words such as policy_hash, credit_hash, config_hash.
     """
     path = store.layout.snapshots / f"{require_snapshot_name(name)}.json"
     sealed = set(store.sealed_names())
@@ -46,6 +53,9 @@ def take_snapshot(store: Store, name: str, *, directories: Sequence[str], **hash
         raise StoreError(msg, hint="sera data seal STORE seals a plan")
     seals = {d: sha256_file(store.layout.epochs / d / SEAL) for d in sorted(set(directories))}
     body = {"name": name, "store_id": store.store_id, "directories": seals, "hashes": dict(sorted(hashes.items()))}
+    if others:
+        require_apart(store, others)
+        body["others"] = [other.body() for other in others]
     if not publish_file(store.layout.staging, path, dump_document(body)) and path.read_bytes() != dump_document(body):
         msg = f"snapshot {path} exists and names something else; a snapshot is written once"
         raise StoreError(msg, hint="choose another name")
@@ -57,13 +67,6 @@ def read_snapshot(store: Store, name: str) -> Snapshot:
     path = store.layout.snapshots / f"{require_snapshot_name(name)}.json"
     body = read_document(path, kind="snapshot", hint="sera data ls STORE lists the snapshots")
     require_shape(body, path, kind="snapshot")
-    for directory, wanted in body["directories"].items():
-        seal = store.layout.epochs / directory / SEAL
-        if not seal.exists():
-            msg = f"snapshot {name} names {directory}, but {seal} is missing"
-            raise StoreError(msg, hint=f"restore epochs/{directory} from a copy")
-        found = sha256_file(seal)
-        if found != wanted:
-            msg = f"snapshot {name} names {directory} with seal {wanted[:12]}, but {seal} has {found[:12]}"
-            raise StoreError(msg, hint=f"restore epochs/{directory} from the copy that was trained from")
-    return Snapshot(name, path, sha256_file(path), dict(body["directories"]), dict(body["hashes"]))
+    require_seals(store, body["directories"], snapshot=name)
+    others = tuple(read_beside(entry, path) for entry in body.get("others", ()))
+    return Snapshot(name, path, sha256_file(path), dict(body["directories"]), dict(body["hashes"]), others)

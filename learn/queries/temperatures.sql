@@ -1,7 +1,6 @@
--- Credited turns sampled at another temperature than $wanted (one is enough to refuse).
+-- Trainable credited turns sampled at another temperature than $wanted (one is enough to refuse).
 select t.turn_id, t.temperature
 from turns as t
-join credit_rows as c on c.turn_id = t.turn_id
-where abs(t.temperature - $wanted) > 1e-6
+where abs(t.temperature - $wanted) > 1e-6 and t.turn_id in (select turn_id from credited where trainable and selected)
 order by t.turn_id
 limit 1

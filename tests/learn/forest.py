@@ -16,7 +16,7 @@ import pyarrow as pa
 from schemas import TABLES
 from sera_data.duck import view_sql
 
-USED = ("nodes", "turns", "rubrics", "branches", "labels", "scores")
+USED = ("tasks", "nodes", "turns", "rubrics", "branches", "labels", "scores")
 VIEWS = ("factual", "verdict_scopes", "verdicts", "leaves")
 
 ZERO: dict[Any, Any] = {pa.string(): "", pa.bool_(): False, pa.float32(): 0.0, pa.float64(): 0.0}
@@ -48,6 +48,7 @@ class Forest:
     run_id: str = "run"
     epoch: int = 3
     version: int = 0
+    world: str = "textcraft"
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in TABLES})
 
     def add(self, table: str, **values: Any) -> dict[str, Any]:
@@ -69,6 +70,8 @@ class Forest:
     ) -> str:
         node_id = f"r{task_id}{self.epoch}x{sample}"
         shared = {"tree_id": node_id, "task_id": task_id}
+        if not any(t["task_id"] == task_id for t in self.rows["tasks"]):
+            self.add("tasks", task_id=task_id, world=self.world)
         self._node(node_id, shared, {"sample": sample, "purpose": purpose, "outcome": outcome, "on_path": True})
         self._label(node_id, shared, reward)
         for _ in range(n_turns):

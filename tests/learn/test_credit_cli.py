@@ -87,9 +87,9 @@ def test_a_users_sql(capsys, store, tmp_path):
 
 
 @pytest.mark.parametrize("args, code, fault", [
-    (["--method", "sarsa"], 2, "no method 'sarsa'; allowed: rao, rao_shuffled, sera, sera_shuffled"),
+    (["--method", "sarsa"], 2, "no method 'sarsa'; allowed: alternate, brier_rubric, direct"),
     (["--set", "lambda"], 2, "--set wants NAME=VALUE"),
-    (["--set", "lambda=1"], 2, "no such parameter; allowed: epsilon, margin, single"),
+    (["--set", "lamda=1"], 2, "no such parameter; allowed: baseline, branches, child_baseline"),
     (["--rows", "rows.xls"], 2, "--rows wants a .parquet, .csv or .json file"),
     (["--epoch", "9"], 2, "--epoch 9: the store has no nodes of that epoch; it has [0, 1]"),
     (["--credit", "none.sql"], 2, "credit file not found: none.sql"),

@@ -11,7 +11,7 @@ from tests.learn.forest import Forest
 ROOTS = [1, 0, 0, 1, 0, 0, 0, 1]
 
 
-def advantages(forest: Forest, method: str = "sera", **params: float | str) -> dict[str, float]:
+def advantages(forest: Forest, method: str = "rubric_reward", **params: float | str) -> dict[str, float]:
     credit = compute_credit(forest.connect(), open_method(method).with_params(dict(params)))
     rows = credit.rows.filter(stage="execution")
     return dict(zip(rows["trajectory_id"], rows["advantage"], strict=True))
@@ -99,7 +99,7 @@ def test_error_turns_of_successful_nodes_are_not_trained():
     for node in ("won", "lost", "child_of_won", "child_of_lost"):
         forest.turn(names[node], ok=False)
     forest.rows["scores"][1]["success"] = False  # the scorer's flag decides, not the score
-    rows = compute_credit(forest.connect(), open_method("sera")).rows
+    rows = compute_credit(forest.connect(), open_method("rubric_reward")).rows
     n_turns = {name: rows.filter(trajectory_id=node)["turn_id"].n_unique() for name, node in names.items()}
     assert n_turns == {"won": 1, "lost": 2, "child_of_won": 1, "child_of_lost": 2}
 
@@ -108,13 +108,13 @@ def test_error_turns_without_a_success_flag_follow_the_score():
     forest, names = golden_group(score=1.0)
     forest.turn(names["child_of_won"], ok=False)
     forest.rows["scores"][0]["success"] = None
-    rows = compute_credit(forest.connect(), open_method("sera")).rows
+    rows = compute_credit(forest.connect(), open_method("rubric_reward")).rows
     assert rows.filter(trajectory_id=names["child_of_won"])["turn_id"].to_list() == [f"{names['child_of_won']}#0000"]
 
 
 def test_spans_are_whole_completions_of_act_turns():
     forest, _ = golden_group()
-    rows = compute_credit(forest.connect(), open_method("sera")).rows
+    rows = compute_credit(forest.connect(), open_method("rubric_reward")).rows
     assert set(rows["token_start"]) == {0}
     assert set(rows["token_end"]) == {3}
     kinds = {t["turn_id"]: t["kind"] for t in forest.rows["turns"]}

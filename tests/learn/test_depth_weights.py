@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learn.datum import Datum
@@ -68,6 +68,7 @@ def test_depths_without_trajectories_and_empty_batches():
         depth_weights({0: -1}, {0: 1})
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 4)), min_size=1, max_size=40))
 def test_the_weights_of_all_parts_sum_to_their_number(parts):
     batch = [

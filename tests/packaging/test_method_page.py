@@ -1,25 +1,22 @@
-"""docs/method.md points at lines; each still holds the symbol that the page names."""
+"""docs/method.md points at lines that hold the text it names, and knows every method and every fault."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "method.md"
-LINK = re.compile(r"\[`([^`:\]]+):(\d+)`\]\(\.\./([^)#]+)#L(\d+)\) `([^`]+)`")
+from learn.method import shipped
+from tests.packaging.method_page import LINK, PAGE, fault
 
 
 def test_every_link_of_the_method_page_points_at_its_symbol():
-    faults = []
-    for path, line, target, anchor, symbol in LINK.findall(PAGE.read_text(encoding="utf-8")):
-        lines = (ROOT / path).read_text(encoding="utf-8").splitlines() if (ROOT / path).is_file() else []
-        if (path, line) != (target, anchor):
-            faults.append(f"{path}:{line} links to {target}#L{anchor}")
-        elif int(line) > len(lines) or symbol not in lines[int(line) - 1]:
-            now = [number for number, text in enumerate(lines, 1) if symbol in text]
-            faults.append(f"{path}:{line} lacks {symbol!r}; it is on lines {now or 'none'}")
-    assert not faults, "\n".join(faults)
+    faults = [found for link in LINK.finditer(PAGE.read_text(encoding="utf-8")) if (found := fault(link))]
+    assert not faults, "\n".join([*faults, "python tests/packaging/method_page.py moves the line numbers"])
 
 
 def test_every_location_on_the_method_page_is_a_checked_link():
     text = PAGE.read_text(encoding="utf-8")
     assert len(LINK.findall(text)) == len(re.findall(r"\]\(\.\./", text)) > 50
+
+
+def test_every_method_and_every_fault_of_the_public_code_is_on_the_page():
+    text = PAGE.read_text(encoding="utf-8")
+    assert [name for name in shipped() if f"`{name}`" not in text] == []
+    assert [f"B{n}" for n in range(1, 30) if f"| B{n} |" not in text] == []

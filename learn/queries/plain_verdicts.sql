@@ -1,0 +1,2 @@
+-- The verdicts, worked out once for all rules.
+create temp table verdicts as select * from verdicts
