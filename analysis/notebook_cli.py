@@ -22,11 +22,23 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_
 
 @app.command()
 def notebook(
-    name: Annotated[str, typer.Argument(help="Notebook: calibration.")],
+    name: Annotated[str, typer.Argument(help="Notebook: calibration, trees, learning or cost.")],
     store: Annotated[Path, typer.Argument(help="Store to open it on: the directory that holds store.json.")],
     run: Annotated[bool, typer.Option("--run", help="Run as a script: print the summary, open nothing.")] = False,
     edit: Annotated[
         Path | None, typer.Option("--edit", help="Copy the notebook to this file and open it in the editor.")
+    ] = None,
+    credit: Annotated[
+        Path | None,
+        typer.Option("--credit", help="trees: rows of `sera credit STORE --rows FILE`, to mark trained spans."),
+    ] = None,
+    ratios: Annotated[
+        Path | None,
+        typer.Option("--ratios", help="trees: file of turn_id and ratios (list), to colour tokens by ratio."),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option("--tokenizer", help="trees: policy directory whose tokenizer.json gives tokens' text."),
     ] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the app or editor.")] = None,
     headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser; print the address.")] = False,
@@ -36,7 +48,7 @@ def notebook(
 ) -> None:
     """Open a notebook on a store as an app, in the editor, or as a script. It uses the audit's own SQL files.
 
-    Examples:  sera notebook calibration examples/store   ·   sera notebook calibration STORE --edit mine.py
+    Examples:  sera notebook trees examples/store   ·   sera notebook calibration STORE --edit mine.py
     """
     import sera_data as sd
 
@@ -50,7 +62,8 @@ def notebook(
     if edit is not None and edit.exists():
         msg = f"{edit} exists and would be overwritten"
         raise UsageError(msg, hint=f"name a new file, or open yours: marimo edit {edit} -- --store {store}")
-    command = _command(source, store, mode="script" if run else "app", edit=edit)
+    extra = _extra(name, credit=credit, ratios=ratios, tokenizer=tokenizer)
+    command = _command(source, store, extra, mode="script" if run else "app", edit=edit)
     if not run:
         command[5:5] = [*(["--headless"] if headless else []), *(["--port", str(port)] if port is not None else [])]
     if as_json:
@@ -60,8 +73,23 @@ def notebook(
     raise typer.Exit(subprocess.call(command))
 
 
-def _command(source: Path, store: Path, *, mode: Literal["script", "app"], edit: Path | None) -> list[str]:
-    arguments = ["--", "--store", str(store.resolve())]
+def _extra(name: str, **files: Path | None) -> list[str]:
+    """Arguments that only the tree explorer takes; UsageError for another notebook or a file that is not there."""
+    given = {key: path for key, path in files.items() if path is not None}
+    for key, path in given.items():
+        if name != "trees":
+            msg = f"--{key} belongs to the notebook trees, got {name!r}"
+            raise UsageError(msg, hint=f"sera notebook trees STORE --{key} {path}")
+        if not path.exists():
+            msg = f"--{key}: {path} does not exist"
+            raise UsageError(msg)
+    return [part for key, path in given.items() for part in (f"--{key}", str(path.resolve()))]
+
+
+def _command(
+    source: Path, store: Path, extra: list[str], *, mode: Literal["script", "app"], edit: Path | None
+) -> list[str]:
+    arguments = ["--", "--store", str(store.resolve()), *extra]
     if mode == "script":
         return [sys.executable, str(source), *arguments]
     what = ["edit", str(edit)] if edit is not None else ["run", str(source)]
