@@ -19,7 +19,7 @@ from collect.context import TreeContext, in_world
 from collect.crossing import Call, CellResult, Fault, Later, Raised, SandboxDown, Stop
 from collect.decision import Decision, Launch
 from collect.delegation import open_launch, report, run_beside, run_launch
-from collect.dialect_code import cell_span
+from collect.dialect_code import cell_span, names_written
 from collect.plain import TooLarge, plain
 from collect.records import DelegationRecord, NodeRecord, Row, committed
 from collect.sandbox import open_sandbox
@@ -30,6 +30,7 @@ Episode = Callable[[TreeContext, NodeRecord], Coroutine[Any, Any, NodeRecord]]
 LAUNCHERS = ("delegate", "launch")
 NOT_AWAITED = "it was never awaited"
 EMPTY = "(no output)"
+TRAFFIC_CHARS = 2_000_000  # of arguments and answers of the tools in one cell: what its calls may cost this process
 
 
 async def run_cell(context: TreeContext, node: NodeRecord, decision: Decision, row: Row, *, episode: Episode) -> bool:
@@ -65,6 +66,7 @@ class CellHost:
     waiting: dict[int, Launch] = field(default_factory=dict)
     asked: int = 0
     calls: int = 0
+    traffic: int = 0
     names: frozenset[str] = frozenset()
     positions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     anywhere: bool = False
@@ -146,6 +148,9 @@ class CellHost:
     def _act(self, action: Action) -> Any:
         event, call = apply_action(self.context, self.node, action, order_stamp=self.node.clock.tick())
         self.row["tool_calls"].append(call)
+        self.traffic += len(call["arguments"]) + len(event.result)
+        if self.traffic > TRAFFIC_CHARS:
+            return Stop(Fault("CallLimitError", f"calls with more than {TRAFFIC_CHARS} characters in one cell"))
         over = in_world(lambda: self.context.world.over(self.node.cell.state))
         return _value(event.result) if over is None else Stop()
 
@@ -159,7 +164,9 @@ class CellHost:
         note = arguments.get("context") or None
         if note is not None and not isinstance(note, str):
             return Raised("TypeError", f"{call.name}() context must be a text")
-        self.waiting[call.call_id] = Launch(arguments["targets"], note, *self._characters(call))
+        start, end = self._characters(call)
+        names = [] if call.span is None else names_written(self.row["text"][start:end])
+        self.waiting[call.call_id] = Launch(_as_written(arguments["targets"], names), note, start, end)
         return Later()
 
     def _finish(self, arguments: Mapping[str, Any]) -> Any:
@@ -197,6 +204,12 @@ class CellHost:
         child = committed(delegation)
         changes = [] if child is None else changes_of(child)
         return in_world(lambda: world.difference(before, after, changes=changes)) or None
+
+
+def _as_written(targets: Any, names: Sequence[str]) -> Any:
+    """Targets with a name that was written twice as pairs, so that they are refused like any other repetition."""
+    repeated = len(set(names)) < len(names) and isinstance(targets, dict)
+    return [[name, targets.get(name)] for name in names] if repeated else targets
 
 
 def _value(result: str) -> Any:

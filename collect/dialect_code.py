@@ -7,6 +7,7 @@ off by their token limit never come here. The format (tags, order, one cell) is 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ OPEN, CLOSE = "<python>", "</python>"
 THOUGHT = re.compile(r"\s*<thought>(.*?)</thought>", re.DOTALL)
 BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
 CELL_TOOL = "python"
+LONGEST_CALL = 2_000  # characters of a call that are looked at for names that are written twice
 
 
 class CodeDialect:
@@ -76,6 +78,24 @@ def thought_of(text: str) -> str:
     """The thought of a reply, or an empty text."""
     match = THOUGHT.match(text)
     return match[1].strip() if match else ""
+
+
+def names_written(call: str) -> list[str]:
+    """The names of a launch's targets as its call writes them, twice where they stand twice; empty when they are not
+    written in the call. Python keeps the last of two equal names and says nothing.
+    """
+    if len(call) > LONGEST_CALL:
+        return []
+    try:
+        body = ast.parse(call.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    if not isinstance(body, ast.Call):
+        return []
+    given = [*body.args[:1], *(word.value for word in body.keywords if word.arg == "targets")]
+    written = given[0] if given else None
+    keys = written.keys if isinstance(written, ast.Dict) else []
+    return [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
 
 
 def _keywords(arguments: Mapping[str, Any]) -> str:

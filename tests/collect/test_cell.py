@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from collect import cell as cell_module
 from collect.policy import Completion
 from collect.recipes import recipe_book
 from collect.settings import Budgets, SandboxSettings
@@ -83,6 +84,8 @@ def test_launches_are_stored_delegations_with_the_characters_that_asked():
         ("print(await delegate({'a': 0}))", "invalid", "Refused: targets must map items to counts of at least 1."),
         ("print(await delegate({}))", "invalid", "Refused: targets must map items"),
         ("print(await delegate([('a', 1)]))", "invalid", "Refused: targets must map items"),
+        ("print(await delegate({'a': 1, 'a': 2}))", "invalid", "Refused: targets must map items"),
+        ("print('é', await delegate(targets={'a': 1, 'a': 1}))", "invalid", "Refused: targets must map items"),
         ("delegate({'a': 1})", "invalid", "Error: 1 launches did not run, because they were not awaited"),
         ("delegate({'a': 1})\nfinish('done')", "invalid", None),
         (
@@ -111,6 +114,15 @@ def test_refused_launches_are_stored_and_told(code, status, seen):
     else:
         assert seen in first["observation"]
     assert first["ok"] is False
+
+
+def test_what_calls_carry_is_bounded(monkeypatch):
+    monkeypatch.setattr(cell_module, "TRAFFIC_CHARS", 200)
+    tree = play({"": ["while True: add('a', 1)", "finish('done')"]})
+    first = turns_of(tree)[0]
+    assert first["error"] == "CallLimitError: calls with more than 200 characters in one cell"
+    assert 3 < len(first["tool_calls"]) < 20
+    assert tree.root.outcome == "finished"
 
 
 def test_the_level_below_the_last_is_refused():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collect.dialect import dialect_for, open_dialect
-from collect.dialect_code import CodeDialect, cell_span, thought_of, write_cell
+from collect.dialect_code import CodeDialect, cell_span, names_written, thought_of, write_cell
 from collect.prompts import Assignment, act_messages
 from collect.textcraft import TextCraft
 from collect.world import Action
@@ -118,3 +118,21 @@ def test_the_prompt_shows_the_tools_as_a_cell_calls_them():
     assert '{"tool"' not in system
     terse = act_messages("terse", world="textcraft", tools=TextCraft().tools(), assignment=assignment, dialect="code")
     assert terse[0].content == "You craft items in Python cells."
+
+
+@pytest.mark.parametrize(
+    "call, names",
+    [
+        ("delegate({'a': 1, 'b': n, 'a': 2}, 'hint')", ["a", "b", "a"]),
+        ("delegate(context={'x': 1, 'x': 2}, targets={'a': 1})", ["a"]),
+        ("delegate(wanted)", []),
+        ("delegate({'a': 1, name: 2, **more})", ["a"]),
+        ("delegate()", []),
+        ("delegate({'a': 1", []),
+        ("delegate({'a': " + "(" * 900 + "1" + ")" * 900 + "})", []),
+        ("\0", []),
+        ("delegate({'a': 1, 'a': 2})" + " " * 2_000, []),
+    ],
+)
+def test_names_are_read_as_they_are_written(call, names):
+    assert names_written(call) == names
