@@ -1,6 +1,6 @@
--- A synthetic epoch: groups of eight trees of 25 nodes. Each tree has a root with three delegating turns; the first forks
--- eight branches (1 on path, 7 off), the other two launch one child each; every child of these ten launches one child more
--- but every second of the off-path ones, which makes 1 + 10 + ... nodes. Variables: n_trees.
+-- A synthetic epoch: groups of eight trees of 25 nodes. Each tree has a root with three delegating turns; the first
+-- forks eight branches (1 on path, 7 off), the other two launch one child each; every child of these ten launches one
+-- child more but every second of the off-path ones, which makes 1 + 10 + ... nodes. Variables: n_trees.
 create table trees as
 select
     'r' || lpad(to_hex(i), 16, '0') as tree_id,

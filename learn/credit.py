@@ -54,7 +54,8 @@ class Credit:
 
     connection: holds the rows as its table `credited`: the columns of SCHEMA, `trainable` (the turn has ids and
     logprobs of an untruncated distribution), `selected` (by where), and facts of the turn. sha256: over the SCHEMA
-    columns of every row, so that any change of a reward or a span changes it.
+    columns of every row, so that any change of a reward or a span changes it. It ends with the connection that it was
+    computed on.
     """
 
     method: str

@@ -3,7 +3,7 @@
 Invariant: `loop.json` in the run's directory says what is done; a step is written there before it starts and after it
 ends. Killed at any moment and started again by the same command, finished steps are not repeated and the running one
 continues: a collect phase by its plan in the store, a learn phase by its checkpoints. A directory holds one loop;
-another config there is refused.
+another config there is refused. It ends early when score minus label has risen over two epochs, for sure.
 
     runs/NAME/  loop.json · collect.yaml · learn.yaml · store/ · learn/checkpoints/ · learn/policies/v000004/
 """
@@ -21,7 +21,7 @@ import yaml
 from learn.collect_needs import settle
 from learn.config import LoopConfig
 from learn.epochs import collect_epochs
-from learn.feed import schedule_of
+from learn.feed import require_loss, schedule_of
 from learn.learn_cli import policy_directory
 from learn.method import open_method
 from learn.process import run_phase
@@ -31,6 +31,7 @@ from sera_data.canonical import canonical_json
 from sera_data.errors import SeraError
 
 STATE = "loop.json"
+DIVERGENCE_EPOCHS, WATCH_REPS = 3, 400
 DAMAGED = "restore it from a copy, or give another --out; the store beside it is whole"
 Runner = Callable[[list[str | Path]], dict[str, Any]]
 
@@ -57,19 +58,21 @@ class Loop:
         self.config, self.out, self.run = config, out, run
         self.store = out / "store"
         self.steps: list[Step] = []
+        self.divergence: dict[str, Any] | None = None  # set when the loop stopped because scores run away from labels
 
     def open(self) -> None:
         """Make the directory, or read what is done; LoopError for the directory of another loop."""
         self.out.mkdir(parents=True, exist_ok=True)
         self._read()
         method = self.method()
+        require_loss(self.config.learn, method, schedule_of(self.config.learn, method))
         start = policy_directory(self.config.policy)
         collect = settle(method.needs, self.config.collect, start=start, method=method.name)
         for name, config in (("collect", collect), ("learn", self.config.learn)):
             body = config.model_copy(update=self._shared()).resolved()
             if name == "collect":
                 body["rubric"]["for"] = body["rubric"].pop("purposes")
-            (self.out / f"{name}.yaml").write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+            replace_file(self.out / f"{name}.yaml", yaml.safe_dump(body, sort_keys=False).encode())
 
     def _read(self) -> None:
         path = self.out / STATE
@@ -109,6 +112,8 @@ class Loop:
                 on_step(step, len(todo))
                 self._collect(step) if kind == "collect" else self._learn(step)
                 self._save()
+            if kind == "collect" and self._watch(step):
+                return
 
     def _collect(self, step: Step) -> None:
         step.groups = self.groups(self.version())
@@ -119,6 +124,18 @@ class Loop:
         groups = ",".join(f"{purpose}={n}" for purpose, n in step.groups.items())
         command: list[str | Path] = ["collect", "--config", self.out / "collect.yaml", "--store", self.store]
         step.result = self.run([*command, "--policy", str(self.policy()), "--groups", groups, "--seal"])
+
+    def _watch(self, step: Step) -> bool:
+        """Whether scores run away from labels: asked of `sera audit` once per epoch, from the third on."""
+        assert step.result is not None
+        if self.config.stop != "divergence" or sum(s.kind == "collect" for s in self.steps) < DIVERGENCE_EPOCHS:
+            return False
+        if "divergence" not in step.result:
+            command: list[str | Path] = ["audit", self.store, "--gates", "none", "--reps", str(WATCH_REPS)]
+            step.result["divergence"] = self.run(command).get("divergence")
+            self._save()
+        self.divergence = step.result["divergence"] if (step.result["divergence"] or {}).get("rising") else None
+        return self.divergence is not None
 
     def _learn(self, step: Step) -> None:
         self._save()

@@ -42,6 +42,10 @@ def _fault(method: Method, found: dict[str, Any]) -> str | None:
             " there and no rubric"
         )
     live = found["live_scorer_version"]
+    coldest = found["coldest_score"]
+    if needs.scorer_temperature is not None and coldest is not None and coldest != needs.scorer_temperature:
+        wanted = f"{needs.scorer_temperature:g}"
+        return f"trains scores sampled at temperature {wanted}, the store has some of temperature {coldest:g}"
     return _writer_fault(method, actors, writers) or _scorer_fault(method, actors, scorers, live)
 
 
@@ -55,7 +59,7 @@ def _writer_fault(method: Method, actors: set[str], writers: set[str]) -> str | 
         return f"needs {'one fixed rubric' if wanted == 'global' else 'scores without a rubric'}, {got}"
     if wanted == "external" and (writers & actors or fixed):
         return f"needs rubrics by another policy than the acting {', '.join(sorted(actors))}, {got}"
-    if wanted == "policy" and (fixed or ("rubric" in method.stages and writers - actors)):
+    if wanted == "policy" and writers - actors:
         return f"needs rubrics by the acting policy {', '.join(sorted(actors))}, {got}"
     return None
 
@@ -67,6 +71,8 @@ def _scorer_fault(method: Method, actors: set[str], scorers: set[str], live: int
     got = f"the store's are by {', '.join(sorted(scorers))}"
     if wanted == "external" and scorers & actors:
         return f"needs scores by another policy than the acting {', '.join(sorted(actors))}, {got}"
+    if wanted == "policy" and live is None:
+        return f"needs scores by the acting policy {', '.join(sorted(actors))} at its version, {got}"
     if wanted == "frozen" and live:
         return f"needs scores by the start policy, the store's are by the acting policy of version {live}"
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sera_data.beside import Beside, read_beside, require_apart, require_seals
 from sera_data.canonical import sha256_file
@@ -52,7 +52,12 @@ def take_snapshot(
         msg = f"snapshot {name} wants sealed directories, got {missing or 'none'}; sealed are: {known}"
         raise StoreError(msg, hint="sera data seal STORE seals a plan")
     seals = {d: sha256_file(store.layout.epochs / d / SEAL) for d in sorted(set(directories))}
-    body = {"name": name, "store_id": store.store_id, "directories": seals, "hashes": dict(sorted(hashes.items()))}
+    body: dict[str, Any] = {
+        "name": name,
+        "store_id": store.store_id,
+        "directories": seals,
+        "hashes": dict(sorted(hashes.items())),
+    }
     if others:
         require_apart(store, others)
         body["others"] = [other.body() for other in others]

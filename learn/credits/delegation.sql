@@ -1,15 +1,17 @@
 -- Delegation credit: a delegating turn is paid the root's reward times the share of the tree that it brought about.
--- Event: one act turn of a factual node with at least one launched child; a turn that tried and launched nothing (refused
--- or invalid) is an event of reward $invalid_reward. Reward = R_root * weight, the weight by $weight:
+-- Event: one act turn of a factual node with at least one launched child; a turn that tried and launched nothing
+-- (refused or invalid) is an event of reward $invalid_reward.
+-- Reward = R_root * weight, the weight by $weight:
 --   leaf      leaves below the turn's children / leaves of the tree; a leaf is a factual node without factual children
---   workload  least steps of the children's goals / least steps of the root's, at most $workload_cap; both as the world's
---             program label states them ('least_steps'), an event without them is no event
+--   workload  least steps of the children's goals / least steps of the root's, at most $workload_cap; both as the
+--             world's program label states them ('least_steps'), an event without them is no event
 -- $gate = 'success': only what lies below children with a verdict of success counts.
 -- Baseline by $baseline, over trees whose root has a verdict; fewer than two of them: no row.
 --   root_balanced    m_i = mean event reward of tree i; the mean of the other trees' m_j
 --   flat             the mean over all other events of the group, whatever their tree; a single event gets no row
 --   credit_weighted  weight * the mean of the other trees' root rewards, so that A = weight * (R_root - that mean)
--- A tree without events has m_i by $no_event: 'zero' (reference), 'root' (its root's reward), 'exclude' (it is not there).
+-- A tree without events has m_i by $no_event: 'zero' (reference), 'root' (its root's reward), 'exclude' (it is not
+-- there).
 -- Spans: the launches of the turn (the refused ones where none was launched), overlapping ones joined; an event whose
 -- launches have no tokens in the completion is dropped before m_i. Policies without token ids keep the event with an
 -- empty span.

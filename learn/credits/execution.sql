@@ -5,17 +5,18 @@
 --   rubric    final_score under the rubric frozen before it ran, by the scorer of its own shard    (SERA)
 --   weighted  the same with the recomputed sum of weight x item score
 --   root      nothing: only roots are paid
--- verdict, program and judge add $lambda * mean reward of the immediate children (RAO). Attempt 0 only; an invalid rubric
--- or score gives the node no row.
+-- verdict, program and judge add $lambda * mean reward of the immediate children (RAO). Attempt 0 only; an invalid
+-- rubric or score gives the node no row.
 -- Baseline, always leave-one-out: a root's is the mean of the other trees' roots. A child's by $child_baseline:
 --   root        the same as its root's (reference)
 --   depth       the mean over the nodes of its depth in the other trees of the group
 --   delegation  the mean over the other branches of its delegation
--- A child without such a peer gets no row. One root only: $single = 'own_root' takes its own reward as baseline, 'drop'
--- gives no row. $normalise = 'deviation' (GRPO): the mean of all roots, itself included, and A / their standard deviation.
+-- A child without such a peer gets no row.
+-- One root only: $single = 'own_root' takes its own reward as baseline, 'drop' gives no row. $normalise = 'deviation'
+-- (GRPO): the mean of all roots, itself included, and A / their standard deviation.
 -- $branches: 'factual' pays what really happened; 'all' pays the first $k branches of complete forked delegations as
--- well, each against its other branches and with weight 1 / their number, so that a delegation counts once; 'only' pays
--- those branches and nothing else.
+-- well, each against its other branches and with weight 1 / their number, so that a delegation counts once; 'only'
+-- pays those branches and nothing else.
 -- Spans: whole completions of act turns, without the error turns of nodes that succeeded (a root or labelled child:
 -- reward >= 1; a scored child: the scorer's flag), which stay context. Worlds named in $train_errors train them.
 with trees_in_stage as (

@@ -1,20 +1,21 @@
 -- Rubric credit: a rubric is paid for what its scores tell about the branches of its delegation.
--- Taken: complete forked delegations, on or off path, of rubric-purpose trees whose root did not end in infra_error; their
--- first $k branches with a verdict; both outcomes present (brier: one is enough). Attempt 0 only.
+-- Taken: complete forked delegations, on or off path, of rubric-purpose trees whose root did not end in infra_error;
+-- their first $k branches with a verdict; both outcomes present (brier: one is enough). Attempt 0 only.
 -- Reward by $objective, s the score and y the verdict of a branch, i a success and j a failure:
---   rank       - mean over pairs of max(0, $margin - (s_i - s_j)); a gap within $epsilon of the margin counts as reached,
---              because 0.7 - 0.5 < 0.2 in floating point
+--   rank       - mean over pairs of max(0, $margin - (s_i - s_j)); a gap within $epsilon of the margin counts as
+--              reached, because 0.7 - 0.5 < 0.2 in floating point
 --   rank_disc  $order_weight * mean over pairs of clip((s_i - s_j) / $margin, 0, 1)
 --              + (1 - $order_weight) * clip($spread * standard deviation of all scores, 0, 1)
 --   brier      - mean over branches of (s - y)^2
--- $invalid = 'skip' (reference): an invalid rubric gives no row and a branch with an invalid score is left out. 'penalty':
--- an invalid rubric gets the worst reward, -(1 + $margin), 0 or -1; an invalid score counts as the worst pair or branch.
--- Baseline by $baseline, leave-one-out: 'task' (reference) over the delegations of the task, one rubric each; 'delegation'
--- over the other rubrics of the same delegation, or where it has one rubric over the means of the task's other delegations.
--- One delegation with one rubric gets advantage 0.
+-- $invalid = 'skip' (reference): an invalid rubric gives no row and a branch with an invalid score is left out.
+-- 'penalty': an invalid rubric gets the worst reward, -(1 + $margin), 0 or -1; an invalid score counts as the worst
+-- pair or branch.
+-- Baseline by $baseline, leave-one-out: 'task' (reference) over the delegations of the task, one rubric each;
+-- 'delegation' over the other rubrics of the same delegation, or where it has one rubric over the means of the task's
+-- other delegations. One delegation with one rubric gets advantage 0.
 -- $refresh: '' reads the rubrics and scores of phase collect; the run id of a refresh reads that run's.
--- Spans: the whole rubric completion. trajectory_id = rubric_id, depth = depth of the branches. Only delegations of
--- $epochs 'all', 'even' or 'odd' epochs.
+-- Spans: the whole rubric completion. trajectory_id = rubric_id, depth = depth of the branches.
+-- Only delegations of $epochs 'all', 'even' or 'odd' epochs.
 with trees_in_stage as (
     select tree_id
     from nodes
@@ -75,7 +76,7 @@ pairs_of as (
                     when w.score - l.score >= $margin - $epsilon then 0.0
                     else $margin - (w.score - l.score)
                 end
-            )
+            ) filter (where $objective = 'rank')
         ) as hinges,
         list_sort(
             list(
@@ -84,7 +85,7 @@ pairs_of as (
                     when w.score - l.score >= $margin - $epsilon then 1.0
                     else greatest((w.score - l.score) / $margin, 0.0)
                 end
-            )
+            ) filter (where $objective = 'rank_disc')
         ) as orders
     from judged w
     join judged l on l.rubric_id = w.rubric_id
@@ -103,7 +104,10 @@ branches_of as (
         turn_id,
         valid,
         coalesce(stddev_pop(score), 0) as deviation,
-        list_sort(list(case when score is null then 1.0 else (score - success::int) ** 2 end)) as squares
+        list_sort(
+            list(case when score is null then 1.0 else (score - success::int) ** 2 end)
+            filter (where $objective = 'brier')
+        ) as squares
     from judged
     group by all
 ),

@@ -1,10 +1,12 @@
--- Scorer credit: a score is paid by the same labels that pay rubrics, so that the scorer learns to tell success from failure.
+-- Scorer credit: a score is paid by the same labels that pay rubrics, so that the scorer learns to tell success from
+-- failure.
 -- Taken: scores of attempt 0, phase collect, first rubric, on the first $k branches of complete forked delegations of
--- rubric-purpose trees; branches with a verdict. Reward = -(s - y)^2, the proper score of s against the verdict y; with
--- $invalid = 'penalty' an invalid score gets the worst, -1, else it gives no row.
+-- rubric-purpose trees; branches with a verdict.
+-- Reward = -(s - y)^2, the proper score of s against the verdict y; with $invalid = 'penalty' an invalid score gets
+-- the worst, -1, else it gives no row.
 -- Baseline: leave-one-out mean over the other scores of the delegation; a single one gets advantage 0.
--- Spans: the whole score completion, a trajectory of its own (trajectory_id = its turn). Only delegations of $epochs 'all',
--- 'even' or 'odd' epochs.
+-- Spans: the whole score completion, a trajectory of its own (trajectory_id = its turn).
+-- Only delegations of $epochs 'all', 'even' or 'odd' epochs.
 with trees_in_stage as (
     select tree_id
     from nodes

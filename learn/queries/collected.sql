@@ -17,6 +17,7 @@ select
         join nodes n on n.node_id = r.node_id
         where r.phase = 'collect' and list_contains(string_split($purposes, ','), n.purpose)
     ) as n_rubrics,
+    (select min(temperature) from turns where kind = 'score') as coldest_score,
     (select list(distinct policy order by policy) from acting) as actors,
     (select list(distinct writer order by writer) from rubrics where phase = 'collect') as writers,
     (select list(distinct scorer order by scorer) from scores where phase = 'collect') as scorers,

@@ -1,6 +1,6 @@
--- Rows, tokens and means per stage and depth, and per stage (depth null). Means are over trajectories, in the delegation
--- stage over delegating turns, so that a long episode weighs no more than a short one. `wanted_groups` holds the groups
--- that train: stage, group_id.
+-- Rows, tokens and means per stage and depth, and per stage (depth null). Means are over trajectories, in the
+-- delegation stage over delegating turns, so that a long episode weighs no more than a short one. `wanted_groups`
+-- holds the groups that train: stage, group_id.
 with units as (
     select
         c.stage,

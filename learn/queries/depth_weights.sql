@@ -1,6 +1,7 @@
 -- The weight of each depth of one global batch (SERA paper, arXiv 2610.04902), from `depths`: depth, parts (D_d) and
--- trajectories (T_d). raw_d by $rule: trajectories 1 / T_d (0 without any), gamma $gamma ** d, none 1; at most $cap times the
--- smallest of them when $cap > 0. w_d = raw_d * sum D / sum(D * raw), so that the weights of all parts sum to their number.
+-- trajectories (T_d). raw_d by $rule: trajectories 1 / T_d (0 without any), gamma $gamma ** d, none 1; at most $cap
+-- times the smallest of them when $cap > 0. w_d = raw_d * sum D / sum(D * raw), so that the weights of all parts sum
+-- to their number.
 with raw as (
     select
         depth,
