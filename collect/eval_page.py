@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from collect.eval_tables import Section, Table, overview, sections
+from sera_data.output import write_output
 
 TITLE = "Evaluations"
 FILE_WIDTH = 140
@@ -26,10 +27,7 @@ ABOUT = (
 
 def write(path: Path, text: str) -> None:
     """Write a file; a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.tmp")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    write_output(path, text)
 
 
 def markdown(body: Mapping[str, Any]) -> str:

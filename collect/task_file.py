@@ -23,6 +23,7 @@ from collect.textworld_tasks import SYNC, is_record, task_of
 from collect.world import Task
 from sera_data.canonical import canonical_json, sha256_json
 from sera_data.errors import UsageError
+from sera_data.output import write_output
 
 TEXT_FIELDS = ("task_id", "world", "profile", "split", "difficulty", "goal")
 OPTIONAL: Mapping[str, type] = {"family": str, "seed": int, "upstream_id": str}
@@ -30,10 +31,7 @@ OPTIONAL: Mapping[str, type] = {"family": str, "seed": int, "upstream_id": str}
 
 def write_tasks(path: Path, tasks: Sequence[Task]) -> None:
     """One canonical JSON object per line, written aside and renamed."""
-    aside = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside.write_text("".join(canonical_json(asdict(task)) + "\n" for task in tasks), encoding="utf-8")
-    aside.replace(path)
+    write_output(path, "".join(canonical_json(asdict(task)) + "\n" for task in tasks))
 
 
 def read_tasks(path: Path, *, profile: str | None = None) -> list[Task]:

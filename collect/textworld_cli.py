@@ -144,11 +144,9 @@ def _params(**given: Any) -> Any:
 
 def _write_lines(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     from collect.textworld_records import record_line
+    from sera_data.output import write_output
 
-    aside = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside.write_text("".join(map(record_line, records)), encoding="utf-8", newline="\n")
-    aside.replace(path)
+    write_output(path, "".join(map(record_line, records)))
 
 
 def _name(path: Path | None) -> str | None:

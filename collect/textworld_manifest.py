@@ -22,6 +22,7 @@ from collect.textworld_foods import FoodTable
 from collect.textworld_records import GAME, record_line
 from sera_data.canonical import sha256_json
 from sera_data.errors import UsageError
+from sera_data.output import write_output
 
 PUBLISHED_NAME = "TextWorldExpress-MultiDish-V9"
 OWN_NAME = "SERA-Data-MultiDish-V1"
@@ -97,10 +98,7 @@ def manifest_of(records: Sequence[Mapping[str, Any]], foods: FoodTable) -> dict[
 
 def write_manifest(path: Path, records: Sequence[Mapping[str, Any]], foods: FoodTable) -> None:
     """The manifest as indented JSON with sorted keys, written aside and renamed."""
-    aside = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside.write_text(manifest_text(manifest_of(records, foods)), encoding="utf-8")
-    aside.replace(path)
+    write_output(path, manifest_text(manifest_of(records, foods)))
 
 
 def manifest_text(body: Mapping[str, Any]) -> str:

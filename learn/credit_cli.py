@@ -155,18 +155,23 @@ def _check_output(path: Path | None) -> None:
 
 def _write_rows(result: Credit, path: Path) -> None:
     """Stream the rows into the file, written aside and renamed."""
+    from sera_data.output import output_file
+
+    with output_file(path) as aside:
+        _stream_rows(result, aside, path.suffix)
+
+
+def _stream_rows(result: Credit, aside: Path, suffix: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from learn.credit import SCHEMA
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(path.name + ".part")
-    if path.suffix == ".parquet":
+    if suffix == ".parquet":
         with pq.ParquetWriter(aside, SCHEMA) as writer:
             for batch in result.batches():
                 writer.write_batch(batch.cast(SCHEMA))
-    elif path.suffix == ".csv":
+    elif suffix == ".csv":
         from pyarrow import csv
 
         with csv.CSVWriter(aside, SCHEMA) as table:
@@ -180,7 +185,6 @@ def _write_rows(result: Credit, path: Path) -> None:
                     handle.write(separator + json.dumps(row))
                     separator = ",\n"
             handle.write("[]" if separator == "[" else "]")
-    aside.replace(path)
 
 
 def _print(summary: dict[str, Any], *, groups: bool) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from sera_data.disk import disk_faults
 from sera_data.errors import SeraError
 
 LOCK = ".lock"
@@ -29,8 +30,9 @@ def sole_process(directory: Path, *, work: str) -> Iterator[None]:
     handle = _open(directory)
     try:
         _wait(handle, directory, work)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        with disk_faults(f"{directory / LOCK} was not written", retry="run the same command again"):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
         os.close(handle)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sera_data.disk import sync_directory
+from sera_data.disk import disk_faults, sync_directory
 from sera_data.errors import SeraError
 
 LITTLE = 4 << 20
@@ -24,18 +24,19 @@ LITTLE = 4 << 20
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put `data` in place of what `path` holds, on the disk before the name changes; OSError when it cannot."""
+    """Put `data` in place of what `path` holds, on the disk before the name changes; StoreError when it cannot."""
     aside = path.with_name(f".{path.name}")
-    try:
-        with aside.open("wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        aside.replace(path)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    with disk_faults(f"{path} was not written", retry="run the same command again"):
+        try:
+            with aside.open("wb") as handle:
+                handle.write(data)
+                handle.flush()
+                os.fsync(handle.fileno())
+            aside.replace(path)
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
 
 
 @contextlib.contextmanager

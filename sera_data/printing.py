@@ -24,11 +24,13 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
+    from sera_data.output import output_file
+
     shown = Table(*columns, title=title, box=box.SIMPLE_HEAD, title_justify="left")
     for row in rows:
         shown.add_row(*(Text(f"{v:.4f}" if isinstance(v, float) else "" if v is None else str(v)) for v in row))
     if file is not None:
-        with file.open("w", encoding="utf-8") as handle:
+        with output_file(file) as aside, aside.open("w", encoding="utf-8") as handle:
             Console(file=handle, width=200).print(shown)
         return
     console = Console()

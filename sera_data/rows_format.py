@@ -14,6 +14,7 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from sera_data.output import write_output
 from sera_data.printing import print_table
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def write_rows(frame: Any, fmt: Format, output: Path | None) -> None:
     if fmt is Format.parquet and output is not None:
         content = io.BytesIO()  # a disk that is full is then the disk's fault, not one of Parquet
         frame.write_parquet(content, compression="zstd")
-        output.write_bytes(content.getvalue())
+        write_output(output, content.getvalue())
         return
     if fmt is Format.table:
         rows = [["" if value is None else value for value in row] for row in frame.rows()]
@@ -48,7 +49,7 @@ def write_rows(frame: Any, fmt: Format, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_output(output, text)
 
 
 def _finite(value: Any) -> Any:

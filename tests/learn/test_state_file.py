@@ -28,7 +28,7 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(tmp_path, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(module.os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(SeraError, match=r"loop\.json was not written: the disk is full"):
             replace_file(path, b"new")
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("loop.json", b"old")]
     replace_file(path, b"new")
