@@ -104,16 +104,23 @@ class Method:
 def one_select(path: Path, *, what: str) -> duckdb.Statement:
     """The one SELECT of a user's SQL file; ConfigError that names the file otherwise."""
     try:
-        statements = _statements(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{what} {path} cannot be read: {error}"
         raise ConfigError(msg, hint=f"a {what} file is SQL in UTF-8") from None
+    return one_select_of(text, what=f"{what} {path}")
+
+
+def one_select_of(text: str, *, what: str) -> duckdb.Statement:
+    """The one SELECT of a text; ConfigError that says `what` it is otherwise."""
+    try:
+        statements = _statements(text)
     except duckdb.Error as error:
-        msg = f"{what} {path} does not run: {' '.join(str(error).split())}"
+        msg = f"{what} does not run: {' '.join(str(error).split())}"
         raise ConfigError(msg) from None
     kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
     if kinds != ["SELECT"]:
-        msg = f"{what} {path} must hold exactly one SELECT statement, got {', '.join(kinds) or 'none'}"
+        msg = f"{what} must hold exactly one SELECT statement, got {', '.join(kinds) or 'none'}"
         raise ConfigError(msg)
     return statements[0]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from learn.registered import query
-from learn.rule import one_select
+from learn.rule import one_select, one_select_of
 from sera_data.canonical import sha256_text
 from sera_data.errors import ConfigError
 
@@ -40,15 +40,23 @@ def read_where(path: Path) -> Where:
     if not path.is_file():
         msg = f"where file not found: {path}"
         raise ConfigError(msg, hint="name an existing .sql file")
-    statement = one_select(path, what="where")
+    one_select(path, what="where")
+    where = Where(str(path), path.read_text(encoding="utf-8"))
+    _require_plain(where)
+    return where
+
+
+def _require_plain(where: Where) -> None:
+    statement = one_select_of(where.sql, what=f"where {where.name}")
     if statement.named_parameters:
-        msg = f"where {path} has parameters: {', '.join('$' + n for n in sorted(statement.named_parameters))}"
-        raise ConfigError(msg, hint="write the values into the file, so that its hash says what was trained")
-    return Where(str(path), path.read_text(encoding="utf-8"))
+        names = ", ".join("$" + name for name in sorted(statement.named_parameters))
+        msg = f"where {where.name} has parameters: {names}"
+        raise ConfigError(msg, hint="write the values into the SQL, so that its hash says what was trained")
 
 
 def apply_where(own: duckdb.DuckDBPyConnection, where: Where) -> None:
     """Set `selected` in `credited` to what the SQL names; ConfigError for SQL that does not run or name one thing."""
+    _require_plain(where)
     own.execute(query("where_rows"))
     try:
         own.execute(f"create or replace temp table where_part as\n{where.sql}")

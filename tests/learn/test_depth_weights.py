@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learn.datum import Datum
+from learn.depth_rule import DepthRule
 from learn.depth_weights import batch_weights, depth_weights, weigh
 
 
@@ -78,3 +79,25 @@ def test_the_weights_of_all_parts_sum_to_their_number(parts):
     weights = batch_weights(batch)
     total = sum(d.n_parts for d in batch)
     assert sum(weights[d.depth] * d.n_parts for d in batch) == pytest.approx(total)
+
+
+def test_gamma_weights_by_depth_alone():
+    got = depth_weights({0: 2, 1: 2, 2: 1}, {0: 2, 1: 1}, rule=DepthRule(rule="gamma", gamma=0.5))
+    total = 2 * 1 + 2 * 0.5 + 1 * 0.25
+    assert got == {d: pytest.approx(0.5**d * 5 / total) for d in (0, 1, 2)}
+    assert depth_weights({0: 2, 3: 9}, {0: 1, 3: 9}, rule=DepthRule(rule="none")) == {0: 1.0, 3: 1.0}
+
+
+def test_a_cap_bounds_the_ratio_of_weights_and_keeps_their_sum():
+    parts, trajectories = {0: 70, 1: 130, 2: 30, 3: 2}, {0: 64, 1: 120, 2: 30, 3: 2}
+    got = depth_weights(parts, trajectories, rule=DepthRule(cap=4.0))
+    assert got[3] == got[2] == pytest.approx(4 * got[1])
+    assert got[0] == pytest.approx(got[1] * 120 / 64)
+    assert sum(got[d] * parts[d] for d in parts) == pytest.approx(232)
+    assert depth_weights(parts, trajectories, rule=DepthRule(cap=1000)) == depth_weights(parts, trajectories)
+
+
+def test_a_batch_is_weighed_by_the_rule_given():
+    batch = [datum(f"n{i}", 0, 1.0) for i in range(100)] + [datum("deep", 3, 1.0)]
+    out = weigh(batch, rule=DepthRule(cap=2.0))
+    assert out[-1].advantages[2] == pytest.approx(2 * float(out[0].advantages[2]))

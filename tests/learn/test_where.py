@@ -57,6 +57,7 @@ def test_choosing_changes_no_advantage(connection):
     ("select 1 as one", "returns one; allowed is one column: group_id, tree_id, node_id, trajectory_id, turn_id"),
     ("select group_id, tree_id from credit_rows", "returns group_id, tree_id; allowed is one column"),
     ("select group_id from nowhere", "does not run"),
+    ("select group_id from credit_rows; drop table nodes", "exactly one SELECT statement, got SELECT, DROP"),
     ("select read_text('/etc/passwd') as turn_id from nowhere", "does not run"),
 ])  # fmt: skip
 def test_a_where_file_that_names_nothing_is_refused(connection, sql, fault):
