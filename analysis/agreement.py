@@ -1,6 +1,7 @@
 """Judge against program: agreement, base rates and repeat consistency, with task-clustered intervals.
 
-Invariant: compares votes of one source and version only, on nodes that the program has judged as well; without such
+Invariant: `measure.prepare` has made the tables. Compares votes of one source and version only, on nodes that the
+program has judged as well; without such
 nodes the numbers are null with a reason, and without any judge there is no section.
 Run: ``sera audit STORE``, section "Judges".
 """
@@ -19,13 +20,11 @@ if TYPE_CHECKING:
     import duckdb
 
 KEY = ("kind", "source", "version", "slice", "level")
-TASKS = {"nodes": "node_tasks", "repeats": "repeat_tasks", "votes": "vote_tasks"}
+TASKS = {"nodes": "node_tasks", "repeats": "repeat_tasks", "votes": "vote_tasks", "voted": "voted_tasks"}
 
 
 def agreement(con: duckdb.DuckDBPyConnection) -> list[Agreement]:
     """Every rater's agreement by slice, `all` first; `con` has the audit's tables prepared."""
-    rows(con, "judge_cells")
-    rows(con, "judge_metrics")
     found: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for row in rows(con, "judge_intervals"):
         found.setdefault(tuple(row[name] for name in KEY), {})[row["metric"]] = row
@@ -46,7 +45,8 @@ def _estimate(metric: Metric, size: dict[str, Any], row: dict[str, Any] | None) 
     low, high = row["low"], row["high"]
     if tasks < 2 or low is None or high is None:
         return Estimate(**about, value=row["value"], note="no interval: one task only" if tasks < 2 else None)
-    return Estimate(**about, value=row["value"], low=min(low, row["value"]), high=max(high, row["value"]))
+    low, high = min(low, row["value"]), max(high, row["value"])
+    return Estimate(**about, value=row["value"], low=low, high=high, spread=row["spread"])
 
 
 def _why(metric: Metric, n: int) -> str:

@@ -7,11 +7,12 @@ Run: ``sera audit STORE`` or ``analysis.audit.run_audit("runs/demo/store")``.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis import learning, measure, wording
+from analysis import evidence, learning, measure, wording
 from analysis.agreement import agreement
 from analysis.gates import GateFile, judge, load_gates
 from analysis.identity import identify
@@ -21,6 +22,8 @@ from analysis.results import Audit, Epoch
 from sera_data.errors import UsageError
 
 if TYPE_CHECKING:
+    import duckdb
+
     from sera_data.store import Store, View
 
 
@@ -34,50 +37,78 @@ def run_audit(
     seed: int = measure.SEED,
     margin: float = measure.MARGIN,
     gates: GateFile | None = None,
+    against: str | None = None,
+    con: duckdb.DuckDBPyConnection | None = None,
 ) -> Audit:
-    """Audit one view of a store. `reps` bootstrap replicates over tasks; 0 leaves the intervals out."""
+    """Audit one view of a store. `reps` bootstrap replicates over tasks; 0 leaves the intervals out.
+
+    against: an older audit to compare with (analysis.against). con: a connection to that view, which then keeps the
+    audit's tables; otherwise one is opened and closed.
+    """
     import sera_data as sd
 
     opened = sd.open(store) if isinstance(store, str | Path) else store
     _require_epochs(opened, epochs)
-    con = opened.connect(view=view, snapshot=snapshot, epochs=epochs)
-    try:
+    with contextlib.ExitStack() as stack:
+        if con is None:
+            con = stack.enter_context(contextlib.closing(opened.connect(view=view, snapshot=snapshot, epochs=epochs)))
         measure.prepare(con, reps=reps, seed=seed, margin=margin)
-        slices = measure.slices(con)
-        counts, shares = measure.coverage(con)
-        checks = measure.integrity(con)
-        table, rule = measure.reliability(con)
-        headline = slices[0].metrics
-        judges = agreement(con)
-        worst = wording.worst_slice(slices)
+        identity = identify(opened, con, view=view, snapshot=snapshot, epochs=epochs)
         listing = opened.listing(view=view, snapshot=snapshot, epochs=epochs)
-        return Audit(
-            identity=identify(opened, con, view=view, snapshot=snapshot, epochs=epochs),
-            reps=reps,
-            seed=seed,
-            margin=margin,
-            coverage=counts,
-            shares=shares,
-            integrity=checks,
-            headline=headline,
-            reliability=table,
-            reliability_rule=rule,
-            score_histogram=rows(con, "score_histogram"),
-            gap_histogram=rows(con, "gap_histogram", margin=margin),
-            slices=slices[1:],
-            worst_slice=worst,
-            epochs=learning.epochs(con, slices),
-            rows={row["table_name"]: row["n"] for row in rows(con, "rows")},
-            bytes={name: listing.bytes(name) for name in _tables()},
-            agreement=judges,
-            gates=judge(gates or load_gates(), slices=slices, counts=counts, shares=shares, integrity=checks),
-            summary=[
-                *wording.summary({name: headline[name] for name in HEADLINES}, counts, shares, worst),
-                *(wording.agreement_sentence(part) for part in judges if part.slice == "all"),
-            ],
-        )
-    finally:
-        con.close()
+        size = {name: listing.bytes(name) for name in _tables()}
+        found = measured(con, margin=margin, gates=gates)
+        audit = Audit(identity=identity, bytes=size, reps=reps, seed=seed, margin=margin, **found)
+        if against is not None:
+            from analysis.against import compare
+
+            audit = audit.model_copy(update={"comparison": compare(opened, con, audit, against)})
+        return audit
+
+
+def measured(con: duckdb.DuckDBPyConnection, *, margin: float, gates: GateFile | None = None) -> dict[str, Any]:
+    """Everything in an `Audit` that is read from the tables of `measure.prepare`."""
+    slices = measure.slices(con)
+    headline = slices[0].metrics
+    worst = next((part.metrics for part in slices if part.slice == "worst"), headline)
+    counts, shares = measure.coverage(con)
+    integrity = measure.integrity(con)
+    checks = measure.checks(con)
+    items, texts, judges = evidence.items(con), evidence.texts(con), agreement(con)
+    table, rule = measure.reliability(con)
+    repeats = rows(con, "self_consistency")[0]
+    worst_slice = wording.worst_slice(slices)
+    exact = evidence.shares(counts, shares, items, texts)
+    found = judge(con, gates or load_gates(), evidence.Evidence(slices, checks, exact, integrity, judges))
+    parts = {
+        "coverage": counts,
+        "shares": shares,
+        "integrity": integrity,
+        "headline": headline,
+        "worst": worst,
+        "checks": checks,
+        "reliability": table,
+        "reliability_rule": rule,
+        "score_histogram": rows(con, "score_histogram"),
+        "gap_histogram": rows(con, "gap_histogram", margin=margin),
+        "slices": [part for part in slices if part.slice not in ("all", "worst")],
+        "worst_slice": worst_slice,
+        "epochs": learning.epochs(con, slices),
+        "rows": {row["table_name"]: row["n"] for row in rows(con, "rows")},
+        "drift": evidence.drift(con),
+        "recalibration": evidence.recalibration(con),
+        "divergence": evidence.divergence(con),
+        "agreement": judges,
+        "repeat_sd": repeats["repeat_sd"],
+        "repeats": repeats["n"],
+        "items": items,
+        "texts": texts,
+        "gates": found,
+        "summary": [
+            *wording.summary({name: headline[name] for name in HEADLINES}, counts, shares, worst_slice),
+            *(wording.agreement_sentence(part) for part in judges if part.slice == "all"),
+        ],
+    }
+    return {**parts, "sections": evidence.sections(parts)}
 
 
 def epoch_summary(store: Store | str | Path, *, reps: int = 0) -> list[Epoch]:

@@ -8,11 +8,14 @@ Run: ``sera audit runs/demo/store``
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sera_data.errors import UsageError
+
+if TYPE_CHECKING:
+    from analysis.results import Audit
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
 
@@ -24,11 +27,22 @@ def audit(
         Path | None, typer.Option("--html", help="Where to write the page; default: STORE-audit.html beside the store.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print every metric and slice, not only the summary.")] = False,
     epoch: Annotated[list[int] | None, typer.Option("--epoch", help="Only this epoch; may be given again.")] = None,
     snapshot: Annotated[str | None, typer.Option("--snapshot", help="Only what this snapshot names.")] = None,
     sealed: Annotated[bool, typer.Option("--sealed", help="Only sealed directories, no open shards.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", help="Compare with an older audit: a snapshot's name, a store, a .json or .html of it."
+        ),
+    ] = None,
     gates: Annotated[
-        str | None, typer.Option("--gates", help="Gates file, or 'default': exit with code 3 when a gate fails.")
+        str, typer.Option("--gates", help="Gates file, 'default', or 'none': never exit with code 3.")
+    ] = "default",
+    cross: Annotated[
+        Path | None,
+        typer.Option("--cross", help="YAML file of writers and scorers: measure each pair on this store of probes."),
     ] = None,
     reps: Annotated[
         int, typer.Option("--reps", min=0, max=100_000, help="Bootstrap replicates over tasks; 0: no intervals.")
@@ -38,7 +52,9 @@ def audit(
 ) -> None:
     """Audit whether rubric scores mean anything: ranking, calibration, coverage, gates, and one HTML page.
 
-    Examples:  sera audit examples/store   ·   sera audit STORE --json --reps 0   ·   sera audit STORE --gates default
+    Exits with code 3 when a gate fails.
+
+    Examples:  sera audit examples/store   ·   sera audit STORE --json --reps 0   ·   sera audit STORE --against OLD
     """
     from analysis.audit import run_audit
     from analysis.gates import enforce, load_gates
@@ -46,7 +62,9 @@ def audit(
     if not 0 <= margin <= 1:  # scores lie between 0 and 1; NaN is refused too
         msg = f"--margin must be between 0 and 1, got {margin}"
         raise UsageError(msg)
-    rules = load_gates(None if gates in (None, "default") else Path(gates))
+    if cross is not None:
+        raise typer.Exit(_cross(store, cross, as_json=json))
+    rules = load_gates(None if gates in ("default", "none") else Path(gates))
     result = run_audit(
         store,
         view="sealed" if sealed else "live",
@@ -56,28 +74,50 @@ def audit(
         seed=seed,
         margin=margin,
         gates=rules,
+        against=against,
     )
     if html is not None or not json:
         from analysis.page import write_page
 
         page = html if html is not None else store.resolve().parent / f"{store.resolve().name}-audit.html"
+        _say_what_changed(result, page)
         write_page(result, page)
         result = result.model_copy(update={"html": str(page)})
     if json:
         typer.echo(result.model_dump_json(indent=1))
     else:
-        _print(result)
-    if gates is not None:
+        _print(result, full=full)
+    if gates != "none":
         enforce(result.gates)
 
 
-def _print(result: object) -> None:
+def _say_what_changed(result: Audit, page: Path) -> None:
+    """One warning when the page that is about to be replaced was measured for something else."""
+    from analysis.against import read_audit
+    from analysis.identity import differences
+
+    old = read_audit(page)
+    found = differences(old["identity"], result.identity) if old is not None else []
+    if found:
+        typer.echo(f"note: the older {page} no longer matches this store: {'; '.join(found)}", err=True)
+
+
+def _cross(store: Path, config: Path, *, as_json: bool) -> int:
+    """Hand over to the package that can call policies; analysis itself never does."""
+    from importlib.metadata import entry_points
+
+    found = next(iter(entry_points(group="sera.cross")), None)
+    if found is None:
+        msg = "'sera audit --cross' needs the package 'collect', which is not installed here"
+        raise UsageError(msg, hint="reinstall sera-data; the entry point group is sera.cross")
+    return int(found.load()(store, config, as_json=as_json))
+
+
+def _print(result: Audit, *, full: bool) -> None:
     from rich.console import Console
 
     from analysis.report import print_audit
-    from analysis.results import Audit
 
-    assert isinstance(result, Audit)
     console = Console(highlight=False, soft_wrap=False)
-    print_audit(result, console)
+    print_audit(result, console, detail="full" if full else "summary")
     console.print(f"\nPage: {result.html}", soft_wrap=True)

@@ -53,7 +53,7 @@ def figures(audit: Audit) -> list[Figure]:
                 gaps(audit),
             )
         )
-    if any(part.metrics["pair_accuracy"].value is not None for part in audit.slices):
+    if any(part.metrics["pair_accuracy"].value is not None for part in audit.slices if part.slice != "length"):
         made.append(
             Figure(
                 "slices",
@@ -161,7 +161,7 @@ def slices(audit: Audit) -> Any:
     parts = [
         _interval_row(f"{part.slice} {part.level}", part.metrics["pair_accuracy"])
         for part in audit.slices
-        if part.metrics["pair_accuracy"].value is not None
+        if part.metrics["pair_accuracy"].value is not None and part.slice != "length"
     ]
     values = [whole, *parts]
     data = alt.Data(values=values)

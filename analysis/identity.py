@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.query import rows
 from analysis.results import Agent, Identity
-from sera_data.canonical import sha256_file
+from sera_data.canonical import sha256_file, sha256_json
 from sera_data.documents import read_document
 from sera_data.layout import SEAL
 
@@ -43,6 +43,8 @@ def identify(
         schema_version=body.get("schema_version"),
         seals=seals,
         unsealed_shards=sum(s.kind == "shard" for s in sources),
+        snapshot_hash=sha256_json([[s.kind, s.name, *s.hashes] for s in sources]),
+        rubric_prompts=rows(con, "rubric_prompts")[0]["sha256"],
         agents=agents(con),
         policies=policies(con),
     )
@@ -56,3 +58,27 @@ def agents(con: duckdb.DuckDBPyConnection) -> list[Agent]:
 def policies(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Policies, code and configuration behind the collect shards."""
     return rows(con, "policies")
+
+
+def differences(old: dict[str, Any], new: Identity) -> list[str]:
+    """What an older audit (`identity` of its JSON) was measured for that no longer holds, in words; or none."""
+    now = new.model_dump(mode="json")
+    found = []
+    for role in ("writer", "scorer"):
+        then, here = (_versions(agents, role) for agents in (old.get("agents", []), now["agents"]))
+        if then != here:
+            found.append(f"{role} {then or 'none'} then, {here or 'none'} now")
+    if old.get("rubric_prompts") != now["rubric_prompts"]:
+        found.append("rubrics were written from other prompts")
+    if old.get("snapshot_hash") != now["snapshot_hash"]:
+        seals = (set(old.get("seals", {}).items()), set(now["seals"].items()))
+        new_seals, gone = (sorted(name for name, _ in part) for part in (seals[1] - seals[0], seals[0] - seals[1]))
+        words = [f"{', '.join(new_seals)} new or changed"] if new_seals else []
+        words += [f"{', '.join(gone)} gone or changed"] if gone else []
+        words += [] if words else ["unsealed shards changed"]
+        found.append(f"other data: {'; '.join(words)}")
+    return found
+
+
+def _versions(agents: list[dict[str, Any]], role: str) -> str:
+    return ", ".join(sorted({f"{a['name']} version {a['version']}" for a in agents if a["role"] == role}))

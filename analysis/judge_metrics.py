@@ -72,6 +72,17 @@ JUDGE_METRICS: dict[str, Metric] = {
             percent=True,
         ),
         Metric(
+            "corrected_rate",
+            "Success, corrected for the judge's errors",
+            "nodes",
+            "zero",
+            0,
+            1,
+            "Share of success over all nodes that the judge saw, with the errors taken out that the nodes with both"
+            " verdicts show (Rogan and Gladen).",
+            percent=True,
+        ),
+        Metric(
             "repeat_agreement",
             "Repeated votes agree",
             "repeats",

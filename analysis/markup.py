@@ -30,3 +30,8 @@ def table(head: Sequence[str], body: Iterable[Sequence[str]], *, words: int | No
         f'<div class="card scroll"><table><thead><tr>{top}</tr></thead><tbody>\n'
         f"{''.join(line(row) for row in body)}</tbody></table></div>\n"
     )
+
+
+def tag(status: str, text: str) -> str:
+    """A coloured word: pass, warn, fail or too few."""
+    return f'<span class="tag {status.split()[-1]}">{text}</span>'

@@ -1,7 +1,8 @@
 """Runs the metric files on one connection and shapes their rows into results.
 
 Invariant: works on any DuckDB connection that has the ten tables and the derived views, empty ones included; every
-number comes out of a SQL file, an undefined one is null with a note.
+number comes out of a SQL file, an undefined one is null with a note. What the bootstrap adds up are whole numbers, so
+sums do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import CHECKS, METRICS, Metric
 from analysis.query import rows
 from analysis.results import Check, Estimate, ReliabilityRow, Slice
 
@@ -21,67 +22,118 @@ REPS = 1000
 SEED = 17
 DISTINCT_LIMIT = 21
 REPEATED_ENOUGH = 0.9
+MOST_BLOCKS, COARSE_BLOCKS = 10_000, 2_000  # more tasks than this share bootstrap blocks: over all, and in slices
+MOST_LEVELS, COARSE_LEVELS = 64, 32  # distinct scores that replicates tell apart; else so many bins
+MOST_ITEMS, FEWEST_ITEM_SCORES = 24, 30
+DERIVED = {
+    "calibration_error": ("l2_squared", "l2_squared_bins"),
+    "curve_error": ("curve_squared", "curve_squared_bins"),
+}
+SLICES = ("all", "worst", "depth", "difficulty", "epoch", "world", "length")
 
-SLICE_WORK = 20_000_000  # cells x replicates that slices may cost; a larger store gets fewer replicates per slice
-FEWEST_SLICE_REPS = 100
-LEVELS = ("score_bins", "calibration", "calibration_bins", "brier", "rank")
+SAMPLES = ("children", "sample", "judged", "judge_raters")
+CELLS = ("score_cells", "exact_cells", "drift_cells", "item_cells", "leak_cells", "judge_cells")
+LEVELS = ("score_reps", "score_bins", "calibration", "calibration_bins", "brier", "rank", "pair_metrics", "rank_gap")
+OTHERS = ("score_agreement", "leak_metrics", "drift_metrics", "item_metrics", "judge_metrics", "replicates", "coverage")
 
 
 def prepare(con: duckdb.DuckDBPyConnection, *, reps: int = REPS, seed: int = SEED, margin: float = MARGIN) -> None:
-    """Build the audit's temporary tables: sample, weights, cells, and every metric per slice and replicate.
+    """Build the audit's temporary tables: samples, weights, cells, and every metric per slice and replicate.
 
-    One thread, because sums of floats depend on their order and an audit must give the same digits twice.
+    Weights and sums per block are made once and multiplied; all metrics are arithmetic on the products. From there on
+    one thread, because sums of fractions depend on their order and an audit must give the same digits twice.
     """
-    con.execute("set threads = 1")
-    rows(con, "sample")
-    rows(con, "pairs_sample")
-    rows(con, "judged")
-    rows(con, "weights", reps=reps, seed=seed)
-    rows(con, "score_cells")
-    cells = con.execute("select count(*) from score_cells").fetchall()[0][0]
-    rows(con, "score_reps", slice_reps=min(reps, max(FEWEST_SLICE_REPS, SLICE_WORK // max(cells, 1))))
-    for name in LEVELS:
+    for name in SAMPLES:
         rows(con, name)
+    rows(con, "boot_blocks", seed=seed, most_blocks=MOST_BLOCKS)
+    rows(con, "weights", reps=reps, coarse_blocks=COARSE_BLOCKS)
+    rows(con, "score_levels", most_levels=MOST_LEVELS, coarse_levels=COARSE_LEVELS)
+    for name in ("located", "pairs_sample", "group_ranks", "item_rows"):
+        rows(con, name)
+    rows(con, "item_names", most_items=MOST_ITEMS, fewest=FEWEST_ITEM_SCORES)
     rows(con, "pair_cells", margin=margin)
-    rows(con, "pair_metrics")
-    rows(con, "coverage")
+    for name in CELLS:
+        rows(con, name)
+    rows(con, "cells", coarse_blocks=COARSE_BLOCKS)
+    rows(con, "boot_lists", coarse_blocks=COARSE_BLOCKS)
+    rows(con, "boot_sums")
+    con.execute("set threads = 1")
+    for name in (*LEVELS, *OTHERS):
+        rows(con, name)
 
 
 def slices(con: duckdb.DuckDBPyConnection) -> list[Slice]:
     """Every slice with its metrics; the first one is ('all', 'all'), present even when nothing was scored."""
-    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for row in rows(con, "intervals"):
-        found.setdefault((row["slice"], row["level"]), {})[row["metric"]] = row
+    found = _measured(con)
     sizes = rows(con, "sizes")
     if not any(size["slice"] == "all" for size in sizes):
         empty = dict.fromkeys(("scores", "score_tasks", "pairs", "groups", "pair_tasks"), 0)
         sizes.insert(0, {"slice": "all", "level": "all", **empty})
-    sizes.sort(key=lambda size: ("all", "depth", "difficulty", "epoch").index(size["slice"]))
+    sizes.sort(key=lambda size: SLICES.index(size["slice"]))
     return [Slice(**size, metrics=_metrics(size, found.get((size["slice"], size["level"]), {}))) for size in sizes]
+
+
+def checks(con: duckdb.DuckDBPyConnection) -> dict[str, Estimate]:
+    """The metrics of the whole only: drift, and signs that scores are made of something else than the work."""
+    found = _measured(con)
+    sizes = rows(con, "leak_sizes")[0]
+    changes = rows(con, "drift_sizes")[0]
+    result = {}
+    for name, metric in CHECKS.items():
+        if metric.unit == "changes":
+            measured, n, tasks = found.get(("drift", "all"), {}).get(name), changes["n"], changes["tasks"]
+            why = "no task was scored in two epochs in a row"
+        else:
+            measured, n, tasks = found.get(("all", "all"), {}).get(name), sizes[name] or 0, sizes["tasks"]
+            why = "no scored node that this could be read from"
+        size = {metric.unit: n, "score_tasks": tasks, "scores": n}
+        result[name] = estimate(metric, size, measured, why=why)
+    return result
+
+
+def drift_steps(con: duckdb.DuckDBPyConnection) -> list[tuple[str, Estimate, Estimate, Estimate]]:
+    """('0 to 1', drift, change of score, change of success) per step between epochs."""
+    found = _measured(con)
+    steps = []
+    for row in rows(con, "drift_steps"):
+        size = {"changes": row["n"], "score_tasks": row["tasks"], "scores": row["n"]}
+        measured = found.get(("drift", row["level"]), {})
+        names = ("drift", "score_change", "success_change")
+        drift, score, success = (estimate(CHECKS[n], size, measured.get(n), why="no task in both") for n in names)
+        steps.append((row["level"], drift, score, success))
+    return steps
+
+
+def _measured(con: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for row in rows(con, "intervals"):
+        found.setdefault((row["slice"], row["level"]), {})[row["metric"]] = row
+    return found
 
 
 def _metrics(size: dict[str, Any], measured: dict[str, dict[str, Any]]) -> dict[str, Estimate]:
     estimates = {
-        name: _estimate(metric, size, measured.get(name))
-        for name, metric in METRICS.items()
-        if name != "calibration_error"
+        name: estimate(metric, size, measured.get(name)) for name, metric in METRICS.items() if name not in DERIVED
     }
-    return {"calibration_error": _calibration_error(estimates), **estimates}
+    return {name: estimates[name] if name in estimates else _derived(name, estimates) for name in METRICS}
 
 
-def _estimate(metric: Metric, size: dict[str, Any], row: dict[str, Any] | None) -> Estimate:
+def estimate(metric: Metric, size: dict[str, Any], row: dict[str, Any] | None, *, why: str | None = None) -> Estimate:
+    """One metric from its row of `intervals.sql`; without a row undefined, with the reason."""
     n = size[metric.unit]
-    tasks = size["score_tasks" if metric.unit == "scores" else "pair_tasks"]
+    tasks = size["pair_tasks" if metric.unit in ("pairs", "groups") else "score_tasks"]
     if row is None or not math.isfinite(row["value"]):
-        return Estimate(metric=metric.name, value=None, n=n, unit=metric.unit, tasks=tasks, note=_why(metric, size))
-    low, high = row["low"], row["high"]
+        note = why or _why(metric, size)
+        return Estimate(metric=metric.name, value=None, n=n, unit=metric.unit, tasks=tasks, note=note)
+    low, high, spread = row["low"], row["high"], row["spread"]
     if tasks < 2 or low is None or high is None:
         note = "no interval: one task only" if tasks < 2 else None
         return Estimate(metric=metric.name, value=row["value"], n=n, unit=metric.unit, tasks=tasks, note=note)
     if metric.interval == "centred":
         low, high = low - row["shift"], high - row["shift"]
     low, high = max(min(low, row["value"]), metric.low), min(max(high, row["value"]), metric.high)
-    return Estimate(metric=metric.name, value=row["value"], low=low, high=high, n=n, unit=metric.unit, tasks=tasks)
+    about = {"metric": metric.name, "n": n, "unit": metric.unit, "tasks": tasks}
+    return Estimate(**about, value=row["value"], low=low, high=high, spread=spread)
 
 
 def _why(metric: Metric, size: dict[str, Any]) -> str:
@@ -89,7 +141,7 @@ def _why(metric: Metric, size: dict[str, Any]) -> str:
         return f"no scored nodes with a verdict yet, so {_lower_first(metric.title)} is not defined"
     if metric.unit != "scores":
         return f"no mixed delegations yet, so {_lower_first(metric.title)} is not defined"
-    if metric.name.startswith("l2_squared"):
+    if metric.name.startswith(("l2_squared", "curve_squared")):
         return "every score occurs once, so sampling noise cannot be taken out"
     return (
         f"all scored nodes succeeded, all failed, or all have one score, so {_lower_first(metric.title)} is not defined"
@@ -99,28 +151,28 @@ def _why(metric: Metric, size: dict[str, Any]) -> str:
 def _lower_first(title: str) -> str:
     """'Pair accuracy' inside a sentence; acronyms and names keep their capital."""
     word = title.split()[0]
-    return (
-        title
-        if word.isupper() or word in ("Brier:", "Brier", "Spearman", "Kendall", "AUROC,")
-        else title[0].lower() + title[1:]
-    )
+    names = ("Brier:", "Brier", "Spearman", "Spearman,", "Kendall", "AUROC,", "Cohen's")
+    return title if word.isupper() or word in names else title[0].lower() + title[1:]
 
 
-def _calibration_error(estimates: dict[str, Estimate]) -> Estimate:
-    """Root of the debiased square: on distinct scores when they repeat, else on equal-mass bins."""
-    repeated = estimates["repeated"].value or 0.0
-    source = estimates["l2_squared" if repeated >= REPEATED_ENOUGH else "l2_squared_bins"]
+def _derived(name: str, estimates: dict[str, Estimate]) -> Estimate:
+    """Root of a debiased square: on distinct scores when they repeat, else on equal-mass bins."""
+    exact, binned = DERIVED[name]
+    repeated = (estimates["repeated"].value or 0.0) >= REPEATED_ENOUGH
+    source = estimates[exact if repeated else binned]
     if source.value is None:
-        note: str | None = (source.note or "").replace(_lower_first(METRICS[source.metric].title), "calibration error")
-        return source.model_copy(update={"metric": "calibration_error", "note": note})
-    note = source.note if repeated >= REPEATED_ENOUGH else "on equal-mass bins, because few scores repeat"
+        title = _lower_first(METRICS[source.metric].title)
+        note: str | None = (source.note or "").replace(title, _lower_first(METRICS[name].title).split(",")[0])
+        return source.model_copy(update={"metric": name, "note": note})
+    value = _root(source.value)
     return source.model_copy(
         update={
-            "metric": "calibration_error",
-            "value": _root(source.value),
+            "metric": name,
+            "value": value,
             "low": None if source.low is None else _root(source.low),
             "high": None if source.high is None else _root(source.high),
-            "note": note,
+            "spread": None if source.spread is None else _root_spread(value, source.spread),
+            "note": source.note if repeated else "on equal-mass bins, because few scores repeat",
         }
     )
 
@@ -129,11 +181,16 @@ def _root(square: float) -> float:
     return math.sqrt(max(square, 0.0))
 
 
+def _root_spread(root: float, spread: float) -> float:
+    """Standard error of a root from that of its square: by its slope, or as if it were 0."""
+    return spread / (2 * root) if root * root > spread else math.sqrt(spread)
+
+
 def reliability(con: duckdb.DuckDBPyConnection) -> tuple[list[ReliabilityRow], str]:
     """The reliability table and its bin rule: distinct scores when they are few, else equal-mass bins."""
-    table = rows(con, "reliability")
-    if len(table) <= DISTINCT_LIMIT:
-        return [ReliabilityRow(**row) for row in table], "one row per distinct score"
+    distinct = con.execute("select count(distinct score) from audit_scored where valid").fetchall()[0][0]
+    if distinct <= DISTINCT_LIMIT:
+        return [ReliabilityRow(**row) for row in rows(con, "reliability")], "one row per distinct score"
     table = rows(con, "reliability_bins")
     rule = f"{len(table)} bins of equal mass that never split ties, because scores take many values"
     return [ReliabilityRow(**row) for row in table], rule

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["pairs", "groups", "scores", "nodes", "repeats", "votes"]
+Unit = Literal["pairs", "groups", "scores", "nodes", "repeats", "votes", "changes", "rubrics"]
 Better = Literal["higher", "lower", "zero"]
 Interval = Literal["percentile", "centred"]
 
@@ -181,6 +181,35 @@ METRICS: dict[str, Metric] = {
             interval="centred",
         ),
         Metric(
+            "curve_squared",
+            "Squared curve error",
+            "scores",
+            "lower",
+            -1,
+            1,
+            "Squared calibration error that is left when a constant is taken off all scores.",
+            interval="centred",
+        ),
+        Metric(
+            "curve_squared_bins",
+            "Squared curve error, bins",
+            "scores",
+            "lower",
+            -1,
+            1,
+            "The same on equal-mass bins.",
+            interval="centred",
+        ),
+        Metric(
+            "curve_error",
+            "Curve error, debiased",
+            "scores",
+            "lower",
+            0,
+            1,
+            "Calibration error beyond the bias: how far the curve bends when all scores are moved to the right level.",
+        ),
+        Metric(
             "repeated",
             "Scores that repeat",
             "scores",
@@ -247,10 +276,155 @@ METRICS: dict[str, Metric] = {
             1,
             "Mean ranking inside a mixed delegation, every delegation once; difficulty cannot help here.",
         ),
+        Metric(
+            "spearman_within",
+            "Spearman, within group",
+            "groups",
+            "higher",
+            -1,
+            1,
+            "Mean over mixed delegations of the rank correlation inside one; equal scores count 0.",
+        ),
+        Metric(
+            "kendall_within",
+            "Kendall tau-b, within group",
+            "groups",
+            "higher",
+            -1,
+            1,
+            "Mean over mixed delegations of the pair concordance inside one; equal scores count 0.",
+        ),
+        Metric(
+            "auroc_gap",
+            "AUROC, pooled minus within",
+            "groups",
+            "lower",
+            -1,
+            1,
+            "What merely knowing the task adds: far above 0, scores tell easy tasks from hard, not good work from bad.",
+        ),
         Metric("spearman", "Spearman", "scores", "higher", -1, 1, "Rank correlation of score and success, pooled."),
         Metric("kendall", "Kendall tau-b", "scores", "higher", -1, 1, "Pair concordance with ties, pooled."),
+        Metric(
+            "score_kappa",
+            "Cohen's kappa at 0.5",
+            "scores",
+            "higher",
+            -1,
+            1,
+            "The score as a verdict (success from 0.5 on) against the label, beyond chance; mind the base rate.",
+        ),
+        Metric(
+            "score_agreement",
+            "Raw agreement at 0.5",
+            "scores",
+            "higher",
+            0,
+            1,
+            "Share of scored nodes on which score and label say the same.",
+            percent=True,
+        ),
+        Metric(
+            "score_rate",
+            "Scores of 0.5 and more",
+            "scores",
+            "zero",
+            0,
+            1,
+            "Share of the scored nodes that the score calls a success.",
+            percent=True,
+        ),
+        Metric(
+            "score_sensitivity",
+            "Successes at 0.5 and more",
+            "scores",
+            "higher",
+            0,
+            1,
+            "Share of successes that the score calls one.",
+            percent=True,
+        ),
+        Metric(
+            "score_specificity",
+            "Failures below 0.5",
+            "scores",
+            "higher",
+            0,
+            1,
+            "Share of failures that the score calls one.",
+            percent=True,
+        ),
     )
 }
+"""Metrics of every slice."""
+
+CHECKS: dict[str, Metric] = {
+    m.name: m
+    for m in (
+        Metric(
+            "drift",
+            "Drift",
+            "changes",
+            "zero",
+            -2,
+            2,
+            "Change of score minus change of success on the same tasks from one epoch to the next: above 0 scores rise"
+            " and success does not follow.",
+        ),
+        Metric("score_change", "Change of score", "changes", "zero", -1, 1, "Mean change of a task's mean score."),
+        Metric(
+            "success_change", "Change of success", "changes", "zero", -1, 1, "Mean change of a task's success rate."
+        ),
+        Metric(
+            "label_leak",
+            "Label leak",
+            "scores",
+            "zero",
+            -2,
+            2,
+            "How much more a final score above 0 exceeds its weighted criteria in successes than in failures: above 0"
+            " the final score knows something that the criteria do not.",
+        ),
+        Metric(
+            "length_partial",
+            "Length, success held fixed",
+            "scores",
+            "zero",
+            -1,
+            1,
+            "Correlation of score and log length among nodes of one verdict: above 0 long work is paid for length.",
+        ),
+        Metric(
+            "idle_score",
+            "Score of doing nothing",
+            "scores",
+            "lower",
+            0,
+            1,
+            "Mean score of failures that left the world as they found it.",
+        ),
+        Metric(
+            "top_share",
+            "Full scores",
+            "scores",
+            "zero",
+            0,
+            1,
+            "Share of scores of at least 0.95; when it nears 1 the scorer has stopped judging.",
+            percent=True,
+        ),
+        Metric(
+            "self_preference",
+            "Self-preference",
+            "scores",
+            "zero",
+            -2,
+            2,
+            "Score minus success where the scorer's own policy version acted, minus the same elsewhere.",
+        ),
+    )
+}
+"""Metrics of the whole only."""
 
 HEADLINES: tuple[str, ...] = ("pair_accuracy", "mean_hinge", "calibration_error")
 
@@ -264,9 +438,25 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "mean_gap",
         "mean_hinge",
         "group_hinge",
-        "auroc_within",
     ),
-    "Level of the scores": ("mean_score", "success_rate", "bias", "calibration_error", "ece", "ece_bins", "max_gap"),
-    "Proper score": ("brier", "reliability", "resolution", "uncertainty", "skill"),
-    "Ranking over all nodes": ("auroc", "spearman", "kendall"),
+    "Level of the scores": ("bias", "mean_score", "success_rate"),
+    "Calibration curve": ("calibration_error", "curve_error", "ece", "ece_bins", "max_gap"),
+    "Proper score": ("skill", "brier", "reliability", "resolution", "uncertainty"),
+    "Ranking over all nodes, and inside a delegation": (
+        "auroc",
+        "auroc_within",
+        "auroc_gap",
+        "spearman",
+        "spearman_within",
+        "kendall",
+        "kendall_within",
+    ),
+    "The score as a verdict": (
+        "score_kappa",
+        "score_agreement",
+        "score_rate",
+        "score_sensitivity",
+        "score_specificity",
+    ),
 }
+"""Metrics of every slice by section of the report."""

@@ -7,12 +7,13 @@ Run: ``sera audit STORE --html report.html``
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from analysis import charts, page_evidence, page_judges, page_tables
+from analysis import charts, page_evidence, page_judges, page_sections, page_tables
 from analysis.markup import section
 from analysis.metrics import HEADLINES, METRICS
 from analysis.results import Audit, Estimate
@@ -28,6 +29,7 @@ from analysis.wording import (
     value_text,
     verdict,
 )
+from sera_data.output import write_output
 
 ABOUT = (
     "A rubric is written before a child agent starts and applied to the finished child; a program says who really"
@@ -37,10 +39,7 @@ ABOUT = (
 
 def write_page(audit: Audit, path: Path) -> None:
     """Write the page; a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.tmp")
-    partial.write_text(page(audit), encoding="utf-8")
-    partial.replace(path)
+    write_output(path, page(audit))
 
 
 def page(audit: Audit) -> str:
@@ -50,11 +49,16 @@ def page(audit: Audit) -> str:
     learned = page_tables.learning(audit.epochs)
     parts = [
         _head(audit),
+        page_sections.overview(audit),
+        page_sections.comparison(audit.comparison),
         section("Does the rubric rank right?", [_ranking_words(audit)], _figures(figures, "ranking")),
         page_tables.slices(audit.slices),
         section("Do scores mean what they say?", [_calibration_words(audit)], _figures(figures, "calibration")),
         page_tables.reliability(audit),
         section("What was learned?", [_learning_words(audit)], _figures(figures, "learning", size="small") + learned),
+        page_sections.drift(audit),
+        page_sections.criteria(audit),
+        page_sections.cheating(audit),
         page_evidence.coverage(audit),
         page_evidence.trust(audit),
         page_judges.judges(audit.agreement),
@@ -65,9 +69,16 @@ def page(audit: Audit) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="sera-audit" content="{_measured_for(audit)}">\n'
         f"<title>Rubric audit: {escape(Path(audit.identity.path).name)}</title>\n"
         f"<style>\n{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
+
+
+def _measured_for(audit: Audit) -> str:
+    """What a later audit needs to say whether this page still holds: identity and headline values, as JSON."""
+    values = {name: estimate.value for name, estimate in audit.headline.items()}
+    return escape(json.dumps({"identity": audit.identity.model_dump(mode="json"), "headline": values}, sort_keys=True))
 
 
 def _head(audit: Audit) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from analysis.markup import section, table
+from analysis.markup import section, table, tag
+from analysis.page_sections import gates
 from analysis.results import Audit
 from analysis.wording import agents_text, count, share
 
@@ -24,6 +25,7 @@ NODES = (
     ("child_nodes_ran", "ran without infrastructure error"),
     ("child_nodes_labelled", "with a verdict"),
     ("child_nodes_audited", "with verdict and score"),
+    ("audit_labels", "of these judged by audit labels only"),
 )
 SHARES = {
     "rubrics_valid": ("Valid rubrics", "rubrics_written", "first attempts that parsed as a rubric"),
@@ -31,7 +33,6 @@ SHARES = {
     "scores_valid": ("Valid scores", "scores_written", "first attempts that parsed as a score"),
     "trees_infra": ("Lost trees", "trees", "ended by an infrastructure error and left out"),
 }
-GATE_ORDER = ("fail", "warn", "pass", "too few")
 
 
 def coverage(audit: Audit) -> str:
@@ -68,19 +69,11 @@ def trust(audit: Audit) -> str:
     if found:
         words = f"{count(found, 'fault')} found in the rows that the numbers rest on: mend them before trusting these."
     rows = [
-        (_tag("fail" if check.found else "pass", f"{check.found:,}"), f"{check.looked_at:,}", escape(check.meaning))
+        (tag("fail" if check.found else "pass", f"{check.found:,}"), f"{check.looked_at:,}", escape(check.meaning))
         for check in audit.integrity
     ]
-    gates = sorted(audit.gates, key=lambda gate: GATE_ORDER.index(gate.status))
-    items = "".join(f"<li>{_tag(gate.status, gate.status)}<span>{escape(gate.text)}</span></li>" for gate in gates)
     content = table(("found", "looked at", "fault"), rows, words=2)
-    return section("Can the numbers be trusted?", [words], content) + (
-        f'<div class="card"><h3>Gates</h3><ul class="gates">{items}</ul></div>'
-    )
-
-
-def _tag(status: str, text: str) -> str:
-    return f'<span class="tag {status.split()[-1]}">{text}</span>'
+    return section("Can the numbers be trusted?", [words], content) + gates(audit.gates)
 
 
 def identity(audit: Audit) -> str:
@@ -96,6 +89,8 @@ def identity(audit: Audit) -> str:
         "Policies": "<br>".join(sorted({_policy(p) for p in known.policies})) or "none recorded",
         "Prompt style": escape(", ".join(styles)),
         "Rubric texts": f"{audit.coverage['rubrics_distinct']:,} distinct of {audit.coverage['rubrics_valid']:,} valid",
+        "Rubric prompts (sha256)": f"<code>{known.rubric_prompts}</code>",
+        "Data (sha256)": f"<code>{known.snapshot_hash}</code>",
         "Code": escape(", ".join(code)),
         "Seals (sha256)": "<br>".join(f"{name} <code>{sha}</code>" for name, sha in known.seals.items()) or "none",
         "Unsealed shards": f"{known.unsealed_shards:,}",

@@ -11,7 +11,7 @@ from html import escape
 from analysis.markup import table
 from analysis.metrics import METRICS, SECTIONS
 from analysis.results import Audit, Epoch, Estimate, Slice
-from analysis.wording import DASH, UNITS, count, interval_text, number, share, value_text
+from analysis.wording import DASH, UNITS, count, interval_text, number, share, slice_text, value_text
 
 STAGES = ("execution", "delegation", "rubric")
 
@@ -21,13 +21,15 @@ def slices(parts: Sequence[Slice]) -> str:
     if not parts:
         return ""
     head = ("slice", "pair accuracy", "95 % interval", "hinge", "bias", "calibration error", "pairs", "tasks", "nodes")
-    return table(head, [_slice(part) for part in parts])
+    body = table(head, [_slice(part) for part in parts if part.slice != "length"])
+    long = table(head, [_slice(part) for part in parts if part.slice == "length"])
+    return f"{body}<details><summary>By length of the branches, in tenths of delegations</summary>{long}</details>"
 
 
 def _slice(part: Slice) -> tuple[str, ...]:
     accuracy = part.metrics["pair_accuracy"]
     return (
-        escape(f"{part.slice} {part.level}"),
+        escape(slice_text(part.slice, part.level)),
         value_text(accuracy),
         interval_text(accuracy),
         *(value_text(part.metrics[name]) for name in ("mean_hinge", "bias", "calibration_error")),

@@ -6,24 +6,32 @@ any table; the same numbers as the page and the JSON.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.metrics import HEADLINES, METRICS, SECTIONS
-from analysis.results import Audit, Slice
+from analysis.metrics import CHECKS, HEADLINES, METRICS, SECTIONS
+from analysis.results import Audit, Comparison, Slice
+from analysis.sections import SECTIONS as SECTION_LIST
 from analysis.wording import (
     DASH,
+    KNOWN,
+    MIN_SLICE_PAIRS,
     UNITS,
     agents_text,
     agreement_sentence,
     basis_text,
     caution,
+    comparison_sentences,
     count,
     coverage_sentence,
+    divergence_sentence,
     interval_text,
     number,
     share,
+    slice_text,
     value_text,
     verdict,
 )
@@ -31,20 +39,27 @@ from analysis.wording import (
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red", "too few": "dim"}
 
 
-def print_audit(audit: Audit, console: Console) -> None:
-    """Print the whole report."""
+def print_audit(audit: Audit, console: Console, *, detail: Literal["summary", "full"] = "summary") -> None:
+    """Print the summary; `full` adds every metric."""
     console.print(f"[bold]Rubric audit[/bold] of {escape(audit.identity.path)}")
     console.print(f"[bold]{verdict(audit.headline)}[/bold]\n")
     console.print(_headlines(audit))
     console.print(f"{coverage_sentence(audit.coverage, audit.shares)} {caution(audit.headline)}".strip())
     console.print(f"[bold]{escape(audit.worst_slice.text)}[/bold]\n")
-    if audit.slices:
+    console.print(_sections(audit))
+    _gates(audit, console)
+    if detail == "full" and audit.slices:
         console.print(_metrics(audit))
-        console.print(_slices(audit.slices))
+    shown = [part for part in audit.slices if part.slice != "length" or detail == "full"]
+    if shown:
+        console.print(_slices(shown))
     if audit.epochs:
         console.print(_epochs(audit))
+    if audit.divergence is not None:
+        console.print(divergence_sentence(audit.divergence), style="bold red" if audit.divergence.rising else "")
     _judges(audit, console)
-    _gates(audit, console)
+    if audit.comparison is not None:
+        _comparison(audit.comparison, console)
     _identity(audit, console)
 
 
@@ -65,16 +80,47 @@ def _headlines(audit: Audit) -> Table:
     return table
 
 
+def _sections(audit: Audit) -> Table:
+    """One line per section: verdict of its gates, its headline; `worst`: unusable scores as worst."""
+    table = Table(title="Sections", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    table.add_column("section and headline", no_wrap=True)
+    for title in ("value", "95 % interval", "worst", "n"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for part, known in zip(audit.sections, SECTION_LIST, strict=True):
+        status = f"[{COLOURS[part.status]}]{part.status}[/{COLOURS[part.status]}]"
+        name = f"{part.number:>2} {known.short}"
+        if part.headline is None:
+            value, n = {
+                "coverage": (share(audit.shares["mixed"]), audit.coverage["forked"]),
+                "slices": (_worst_value(audit), len(audit.slices)),
+                "items": (share(audit.items.saturated), len(audit.items.table)),
+            }[part.key]
+            table.add_row(status, name, value, "", "", f"{n:,}")
+            continue
+        estimate = part.headline
+        worst = value_text(part.worst) if part.worst is not None else ""
+        table.add_row(status, name, value_text(estimate), interval_text(estimate), worst, f"{estimate.n:,}")
+    return table
+
+
+def _worst_value(audit: Audit) -> str:
+    worst = audit.worst_slice
+    found = [part for part in audit.slices if (part.slice, part.level) == (worst.slice, worst.level)]
+    return value_text(found[0].metrics["pair_accuracy"]) if found else DASH
+
+
 def _metrics(audit: Audit) -> Table:
     table = Table(title="Metrics, with 95 % intervals over tasks", title_justify="left", box=None, pad_edge=False)
     for title in ("metric", "value", "95 % interval", "n"):
         table.add_column(title, justify="left" if title == "metric" else "right")
-    for section, names in SECTIONS.items():
+    known = {**audit.headline, **audit.checks}
+    for section, names in {**SECTIONS, "Drift, leaks and hacking": tuple(CHECKS)}.items():
         table.add_row(f"[dim]{section}[/dim]")
         for name in names:
-            estimate = audit.headline[name]
+            estimate = known[name]
             n = count(estimate.n, UNITS[estimate.unit])
-            table.add_row(f"  {METRICS[name].title}", value_text(estimate), interval_text(estimate), n)
+            table.add_row(f"  {KNOWN[name].title}", value_text(estimate), interval_text(estimate), n)
     return table
 
 
@@ -85,11 +131,12 @@ def _slices(slices: list[Slice]) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     for part in slices:
         metrics = part.metrics
+        few = part.pairs < MIN_SLICE_PAIRS
         table.add_row(
-            escape(f"{part.slice} {part.level}"),
-            value_text(metrics["pair_accuracy"]),
-            interval_text(metrics["pair_accuracy"]),
-            value_text(metrics["mean_hinge"]),
+            escape(slice_text(part.slice, part.level)),
+            value_text(metrics["pair_accuracy"]) if not few else "too few",
+            interval_text(metrics["pair_accuracy"]) if not few else DASH,
+            value_text(metrics["mean_hinge"]) if not few else DASH,
             value_text(metrics["bias"]),
             value_text(metrics["calibration_error"]),
             f"{part.pairs:,}",
@@ -128,10 +175,26 @@ def _judges(audit: Audit, console: Console) -> None:
 
 def _gates(audit: Audit, console: Console) -> None:
     counts = {status: sum(gate.status == status for gate in audit.gates) for status in COLOURS}
-    console.print("\nGates: " + ", ".join(f"[{COLOURS[s]}]{n} {s}[/{COLOURS[s]}]" for s, n in counts.items() if n))
+    console.print("Gates: " + ", ".join(f"[{COLOURS[s]}]{n} {s}[/{COLOURS[s]}]" for s, n in counts.items() if n))
     for gate in audit.gates:
         if gate.status in ("warn", "fail"):
             console.print(f"  [{COLOURS[gate.status]}]{gate.status}[/{COLOURS[gate.status]}] {escape(gate.text)}")
+    console.print()
+
+
+def _comparison(comparison: Comparison, console: Console) -> None:
+    for line in comparison_sentences(comparison):
+        console.print(escape(line))
+    table = Table(box=None, pad_edge=False)
+    for title in ("metric", "before", "now", "change", "95 % interval"):
+        table.add_column(title, justify="left" if title == "metric" else "right")
+    for change in comparison.changes:
+        metric = METRICS[change.metric]
+        low, high = number(change.low, percent=metric.percent), number(change.high, percent=metric.percent)
+        interval = DASH if change.low is None else f"{low.removesuffix(' %')} to {high}"
+        cells = (number(x, percent=metric.percent) for x in (change.before, change.now, change.change))
+        table.add_row(metric.title, *cells, interval)
+    console.print(table)
 
 
 def _identity(audit: Audit, console: Console) -> None:
@@ -139,7 +202,8 @@ def _identity(audit: Audit, console: Console) -> None:
     agents = ", ".join(agents_text(identity.agents)) or "no scored nodes"
     seals = ", ".join(f"{name} {sha[:12]}" for name, sha in identity.seals.items()) or "none"
     console.print(
-        f"\n[dim]Measured for {escape(agents)}. Seals: {seals}. Unsealed shards: {identity.unsealed_shards}.[/dim]"
+        f"\n[dim]Measured for {escape(agents)}; rubric prompts {identity.rubric_prompts[:12]}, data"
+        f" {identity.snapshot_hash[:12]}. Seals: {seals}. Unsealed shards: {identity.unsealed_shards}.[/dim]"
     )
     console.print(
         f"[dim]Intervals: {audit.reps} Poisson bootstrap replicates over tasks, seed {audit.seed};"

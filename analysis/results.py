@@ -19,14 +19,15 @@ class Result(BaseModel):
 
 
 class Estimate(Result):
-    """A metric with its 95 % task-clustered interval. `n` counts `unit`; `tasks` are the clusters behind it."""
+    """A metric with its 95 % task-clustered interval and standard error (`spread`). `n` counts `unit`."""
 
     metric: str
     value: float | None
     low: float | None = None
     high: float | None = None
+    spread: float | None = None
     n: int = 0
-    unit: Literal["pairs", "groups", "scores", "nodes", "repeats", "votes"]
+    unit: Literal["pairs", "groups", "scores", "nodes", "repeats", "votes", "changes", "rubrics"]
     tasks: int = 0
     note: str | None = None
 
@@ -127,9 +128,121 @@ class Epoch(Result):
     updates: dict[str, StageUpdates]
 
 
-class Gate(Result):
-    """One gate after judging: what was measured, the thresholds, and the verdict in words."""
+class Item(Result):
+    """One rubric criterion by name, over all rubrics that have it, beside the verdict of the nodes.
 
+    phi: correlation with success; lift: success rate where it passes (0.5 or more) minus elsewhere; bits: mutual
+    information of pass and success; saturated: passes in more than 95 % or less than 5 % of nodes, or never varies.
+    """
+
+    name: str
+    n: int
+    mean_score: float | None
+    pass_rate: float | None
+    phi: float | None
+    phi_low: float | None
+    phi_high: float | None
+    lift: float | None
+    bits: float | None
+    saturated: bool
+
+
+class Items(Result):
+    """What rubric criteria tell: by name, by place in the rubric, and pairs that say the same."""
+
+    saturated: float | None
+    table: list[Item]
+    positions: list[dict[str, Any]]
+    redundant: list[dict[str, Any]]
+
+
+class Texts(Result):
+    """Rubric texts that name what they must not know."""
+
+    rubrics: int
+    with_words: int
+    with_ids: int
+    revealing: int
+    words: str
+    distinct_texts: int
+
+
+class DriftStep(Result):
+    """The same tasks in one epoch and the next."""
+
+    step: str
+    drift: Estimate
+    score_change: Estimate
+    success_change: Estimate
+
+
+class Recalibration(Result):
+    """Brier score of an epoch with its scores as they are, and mapped by the epoch before; gain = the difference."""
+
+    epoch: int
+    next_epoch: int
+    n: int
+    brier: float
+    brier_mapped: float
+    gain: float
+    low: float | None
+    high: float | None
+
+
+class Divergence(Result):
+    """Score minus label over the last three epochs; `rising`: twice, and the whole rise above 0 for sure."""
+
+    epochs: list[int]
+    biases: list[float]
+    rise: float
+    low: float | None
+    high: float | None
+    rising: bool
+
+
+class SectionResult(Result):
+    """One section: its headline over usable rows, and with unusable scores counted as worst; its gates' verdict.
+
+    status: the worst of its gates; 'pass' without any that could be judged is 'too few'.
+    """
+
+    number: int
+    key: str
+    title: str
+    question: str
+    status: Status
+    headline: Estimate | None
+    worst: Estimate | None
+    text: str
+
+
+class Change(Result):
+    """A headline now and in an older audit; interval of the difference, paired by tasks when both are at hand."""
+
+    metric: str
+    before: float | None
+    now: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+
+
+class Comparison(Result):
+    """This audit against an older one. matches: whether it was measured for the same; differences: in words."""
+
+    against: str
+    matches: bool
+    differences: list[str]
+    changes: list[Change]
+
+
+class Gate(Result):
+    """One gate after judging: what was measured, the thresholds, and the verdict in words.
+
+    p_warn, p_fail: Holm-corrected p of "not beyond the threshold"; null for exact counts and without replicates.
+    """
+
+    section: str
     metric: str
     slice: str
     level: str
@@ -139,6 +252,8 @@ class Gate(Result):
     side: Literal["below", "above", "away"]
     warn: float | None
     fail: float | None
+    p_warn: float | None = None
+    p_fail: float | None = None
     status: Status
     text: str
 
@@ -153,7 +268,10 @@ class Agent(Result):
 
 
 class Identity(Result):
-    """What the numbers were measured for; a calibration result holds for this and nothing else."""
+    """What the numbers were measured for; a calibration result holds for this and nothing else.
+
+    snapshot_hash: one hash over the seals and shards audited; rubric_prompts: one over the audited rubrics' prompts.
+    """
 
     path: str
     view: str
@@ -164,6 +282,8 @@ class Identity(Result):
     schema_version: str | None
     seals: dict[str, str]
     unsealed_shards: int
+    snapshot_hash: str
+    rubric_prompts: str
     agents: list[Agent]
     policies: list[dict[str, Any]]
 
@@ -171,7 +291,7 @@ class Identity(Result):
 class Audit(Result):
     """Everything that the report shows."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     identity: Identity
     reps: int
     seed: int
@@ -179,7 +299,10 @@ class Audit(Result):
     coverage: dict[str, int]
     shares: dict[str, float | None]
     integrity: list[Check]
+    sections: list[SectionResult]
     headline: dict[str, Estimate]
+    worst: dict[str, Estimate]
+    checks: dict[str, Estimate]
     reliability: list[ReliabilityRow]
     reliability_rule: str
     score_histogram: list[dict[str, Any]]
@@ -189,7 +312,15 @@ class Audit(Result):
     epochs: list[Epoch]
     rows: dict[str, int]
     bytes: dict[str, int]
+    drift: list[DriftStep]
+    recalibration: list[Recalibration]
+    divergence: Divergence | None
     agreement: list[Agreement]
+    repeat_sd: float | None
+    repeats: int
+    items: Items
+    texts: Texts
+    comparison: Comparison | None = None
     gates: list[Gate]
     summary: list[str]
     html: str | None = None

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analysis.judge_metrics import JUDGE_METRICS
-from analysis.metrics import HEADLINES, METRICS
-from analysis.results import Agent, Agreement, Estimate, Slice, WorstSlice
+from analysis.metrics import CHECKS, HEADLINES, METRICS
+from analysis.results import Agent, Agreement, Comparison, Divergence, Estimate, Items, Slice, WorstSlice
 
-KNOWN = METRICS | JUDGE_METRICS
+KNOWN = METRICS | CHECKS | JUDGE_METRICS
 DASH = "–"
 UNITS = {
     "pairs": "pair",
@@ -21,6 +21,8 @@ UNITS = {
     "nodes": "node",
     "repeats": "repeated node",
     "votes": "vote",
+    "changes": "task change",
+    "rubrics": "rubric",
 }
 MIN_SLICE_PAIRS = 20
 ENOUGH_TASKS = 20
@@ -41,7 +43,10 @@ def share(value: float | None) -> str:
 
 def count(n: int, noun: str) -> str:
     """'1 pair', '2,300 pairs'."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun[:-1] + 'ies' if noun.endswith('ty') else noun + 's'}"
+    if n == 1:
+        return f"{n:,} {noun}"
+    plural = "criteria" if noun == "criterion" else noun[:-1] + "ies" if noun.endswith("ty") else noun + "s"
+    return f"{n:,} {plural}"
 
 
 def value_text(estimate: Estimate) -> str:
@@ -65,7 +70,7 @@ def basis_text(estimate: Estimate) -> str:
 
 def sentence(estimate: Estimate) -> str:
     """One line: title, value, interval, n; or why it is not defined."""
-    title = METRICS[estimate.metric].title
+    title = KNOWN[estimate.metric].title
     if estimate.value is None:
         return f"{title}: {estimate.note or 'not defined'}."
     interval = interval_text(estimate)
@@ -111,6 +116,22 @@ def agreement_sentence(part: Agreement) -> str:
     )
 
 
+def items_sentence(items: Items) -> str:
+    """Which criteria carry signal, and which none."""
+    if not items.table:
+        return "No criterion was scored often enough to say something about it."
+    dull = [item.name for item in items.table if item.saturated]
+    best = max(items.table, key=lambda item: item.bits or 0)
+    most = (
+        f"The most telling of {count(len(items.table), 'criterion')} is '{best.name}'"
+        f" ({number(best.bits)} bits about success)."
+    )
+    if not dull:
+        return f"{most} All of them vary."
+    names = ", ".join(f"'{name}'" for name in dull[:4]) + (" and others" if len(dull) > 4 else "")
+    return f"{most} {len(dull)} of them hardly vary or always pass or fail: {names}."
+
+
 def coverage_sentence(counts: dict[str, int], shares: dict[str, float | None]) -> str:
     """What the pair numbers rest on."""
     if counts["forked"] == 0:
@@ -130,14 +151,48 @@ def caution(headline: dict[str, Estimate]) -> str:
     return f"The pairs come from {count(tasks, 'task')}: with fewer than {ENOUGH_TASKS} the intervals are rough."
 
 
+def divergence_sentence(divergence: Divergence) -> str:
+    """Score minus label over the last three epochs: rising, or not."""
+    steps = ", ".join(
+        f"{number(bias)} in epoch {epoch}" for epoch, bias in zip(divergence.epochs, divergence.biases, strict=True)
+    )
+    spread = (
+        ""
+        if divergence.low is None or divergence.high is None
+        else f" (95 % interval {number(divergence.low)} to {number(divergence.high)})"
+    )
+    if divergence.rising:
+        return (
+            f"Scores run away from labels: score minus label is {steps}, a rise of {number(divergence.rise)}{spread}."
+        )
+    return f"Score minus label: {steps}; no sure rise over two epochs, change {number(divergence.rise)}{spread}."
+
+
+def comparison_sentences(comparison: Comparison) -> list[str]:
+    """Whether an older audit still holds for this store, and what is different."""
+    if comparison.matches:
+        return [f"Against {comparison.against}: measured for the same data, writers, scorers and prompts."]
+    return [
+        f"Against {comparison.against}: measured for something else, so its numbers do not hold here:",
+        *(f"  {difference}" for difference in comparison.differences),
+    ]
+
+
+def slice_text(part: str, level: str) -> str:
+    """'depth 2', 'length tenth 10 (longest)'."""
+    if part != "length":
+        return f"{part} {level}"
+    return f"length tenth {level}" + {"1": " (shortest)", "10": " (longest)"}.get(level, "")
+
+
 def worst_slice(slices: Sequence[Slice], *, min_pairs: int = MIN_SLICE_PAIRS) -> WorstSlice:
     """The slice with the lowest pair accuracy, where depth, difficulty or epoch has two levels with enough pairs."""
-    enough = [part for part in slices if part.slice != "all" and part.pairs >= min_pairs]
+    enough = [part for part in slices if part.slice not in ("all", "worst") and part.pairs >= min_pairs]
     levels = Counter(part.slice for part in enough)
     compared = [(part, part.metrics["pair_accuracy"].value or 0.0) for part in enough if levels[part.slice] > 1]
     if not compared:
         return WorstSlice(
-            text=f"No worst slice: neither depth, difficulty nor epoch has two levels with {min_pairs} pairs each."
+            text=f"No worst slice: no depth, difficulty, epoch, world or length has two levels with {min_pairs} pairs."
         )
     if max(value for _, value in compared) - min(value for _, value in compared) < 1e-9:
         return WorstSlice(text=f"No worst slice: all {len(compared)} slices rank equally well.")
@@ -146,8 +201,8 @@ def worst_slice(slices: Sequence[Slice], *, min_pairs: int = MIN_SLICE_PAIRS) ->
     interval = interval_text(estimate)
     spread = f", 95 % interval {interval}" if interval != DASH else ""
     text = (
-        f"Worst slice: {worst.slice} {worst.level}, where {value_text(estimate)} of {count(estimate.n, 'pair')} are"
-        f" ranked right ({count(estimate.tasks, 'task')}{spread})."
+        f"Worst slice: {slice_text(worst.slice, worst.level)}, where {value_text(estimate)} of"
+        f" {count(estimate.n, 'pair')} are ranked right ({count(estimate.tasks, 'task')}{spread})."
     )
     return WorstSlice(slice=worst.slice, level=worst.level, text=text)
 

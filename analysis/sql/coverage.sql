@@ -1,44 +1,61 @@
 -- What the audit speaks of, from trees down to usable pairs. One row of counts.
 create or replace temp table audit_coverage as
-with launched as (
-    select
-        delegation_id, max(k) as k, bool_and(complete) as complete, count(*) as branches,
-        count(v.value) as labelled, sum(v.value) as successes
-    from branches b
-    left join verdicts v using (node_id)
+with
+forked as (
+    select delegation_id, max(k) as k, bool_and(complete) and count(*) = max(k) as complete
+    from branches
     group by delegation_id
 ),
+judged as (
+    select delegation_id, count(y) as labelled, sum(y) as successes
+    from audit_children
+    where not audit_label
+    group by delegation_id
+),
+launched as (
+    select f.*, coalesce(j.labelled, 0) as labelled, j.successes
+    from forked as f
+    left join judged as j using (delegation_id)
+),
 child as (
-    select n.node_id, n.outcome <> 'infra_error' as ran, v.value is not null as labelled,
-           exists (select 1 from audit_scored s where s.node_id = n.node_id) as audited,
-           exists (select 1 from scored s where s.node_id = n.node_id) as scored
-    from nodes n
-    left join verdicts v using (node_id)
-    where n.delegation_id is not null
+    select
+        count(*) as ran, count(y) as labelled,
+        count(*) filter (node_id in (
+            select s.node_id from scores as s where s.valid and s.attempt = 0 and s.phase = 'collect'
+        )) as scored
+    from audit_children
+),
+root as (
+    select count(*) as trees, count(*) filter (outcome = 'infra_error') as infra, count(distinct task_id) as tasks
+    from nodes
+    where parent_id is null
 )
 select
-    (select count(*) from trees) as trees,
-    (select count(*) from trees where outcome = 'infra_error') as trees_infra,
-    (select count(distinct task_id) from trees) as tasks,
+    root.trees,
+    root.infra as trees_infra,
+    root.tasks,
     (select count(*) from launched) as delegations,
     (select count(*) from launched where k > 1) as forked,
-    (select count(*) from launched where k > 1 and complete and branches = k) as complete,
+    (select count(*) from launched where k > 1 and complete) as complete,
     (select count(*) from launched where k > 1 and successes > 0 and successes < labelled) as mixed,
     (select count(*) from launched where k > 1 and labelled > 0 and successes = labelled) as all_succeeded,
     (select count(*) from launched where k > 1 and labelled > 0 and successes = 0) as all_failed,
-    (select count(distinct delegation_id) from audit_pairs) as mixed_scored,
-    (select count(*) from audit_pairs) as pairs,
-    (select count(*) from child) as child_nodes,
-    (select count(*) from child where ran) as child_nodes_ran,
-    (select count(*) from child where ran and labelled) as child_nodes_labelled,
-    (select count(*) from child where scored) as child_nodes_scored,
-    (select count(*) from child where audited) as child_nodes_audited,
-    (select count(*) from audit_scored) as audited_scores,
-    (select count(distinct task_id) from audit_scored) as audited_tasks,
-    (select count(distinct score) from audit_scored) as distinct_scores,
+    (select count(distinct group_id) from audit_pairs where valid) as mixed_scored,
+    (select count(*) from audit_pairs where valid) as pairs,
+    (select count(*) from nodes where delegation_id is not null) as child_nodes,
+    child.ran as child_nodes_ran,
+    child.labelled as child_nodes_labelled,
+    child.scored as child_nodes_scored,
+    (select count(distinct node_id) from audit_scored where valid) as child_nodes_audited,
+    (select count(*) from audit_scored where valid) as audited_scores,
+    (select count(*) from audit_scored where not valid) as unusable_scores,
+    (select count(*) from audit_scored where valid and audit_label) as audit_labels,
+    (select count(distinct task_id) from audit_scored where valid) as audited_tasks,
+    (select count(distinct score) from audit_scored where valid) as distinct_scores,
     (select count(*) from rubrics where phase = 'collect' and attempt = 0) as rubrics_written,
     (select count(*) from rubrics where phase = 'collect' and attempt = 0 and valid) as rubrics_valid,
     (select count(distinct rubric_sha256) from rubrics where phase = 'collect' and attempt = 0 and valid)
         as rubrics_distinct,
     (select count(*) from scores where phase = 'collect' and attempt = 0) as scores_written,
     (select count(*) from scores where phase = 'collect' and attempt = 0 and valid) as scores_valid
+from child, root

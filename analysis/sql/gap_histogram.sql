@@ -9,5 +9,6 @@ select
     end as kind,
     count(*) as n
 from audit_pairs
+where valid
 group by all
 order by all

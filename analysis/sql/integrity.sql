@@ -24,8 +24,8 @@ from scores where valid
 union all
 select
     'duplicate_score', 'scores that occur more than once under one key (rubric, node, scorer, version)',
-    (select count(*) - count(distinct (rubric_id, node_id, scorer, scorer_version)) from audit_scored),
-    (select count(*) from audit_scored)
+    (select count(*) - count(distinct (rubric_id, node_id, scorer, scorer_version)) from audit_scored where valid),
+    (select count(*) from audit_scored where valid)
 union all
 select
     'foreign_rubric', 'scores whose rubric was written for another delegation',

@@ -3,20 +3,29 @@
 --   sensitivity = judge's yes among the program's yes; specificity = judge's no among the program's no
 --   repeat_agreement = mean over nodes of the share of agreeing pairs of votes; repeat_kappa corrects it for chance with
 --   the share q of yes among those votes, pe = q^2 + (1 - q)^2 (Fleiss 1971)
+--   corrected_rate = (q + specificity - 1) / (sensitivity + specificity - 1), q = the rater's rate of success over all nodes
+--   that it judged: the success rate that its errors hide (Rogan and Gladen 1978)
 create or replace temp table judge_metrics as
 with
+summed as (
+    pivot (select slice, level, key, rep, name, value from boot_sums where family = 'judge')
+    on name in (
+        'votes', 'invalid', 'nodes', 'same', 'judge_yes', 'program_yes', 'both_yes', 'repeats', 'agreeing',
+        'repeat_votes', 'repeat_yes', 'voted', 'voted_yes'
+    )
+    using sum(value)
+),
 total as (
     select
         kind, source, version, slice, level, rep,
-        sum(weight * votes) as votes, sum(weight * invalid) as invalid,
-        nullif(sum(weight * nodes), 0) as nodes, sum(weight * same) as same,
-        sum(weight * judge_yes) as judge_yes, sum(weight * program_yes) as program_yes,
-        sum(weight * both_yes) as both_yes,
-        nullif(sum(weight * repeats), 0) as repeats, sum(weight * agreeing) as agreeing,
-        nullif(sum(weight * repeat_votes), 0) as repeat_votes, sum(weight * repeat_yes) as repeat_yes
-    from judge_cells
-    join boot_weights using (task_id)
-    group by kind, source, version, slice, level, rep
+        nullif(votes, 0) as votes, coalesce(invalid, 0) as invalid,
+        nullif(nodes, 0) as nodes, coalesce(same, 0) as same,
+        coalesce(judge_yes, 0) as judge_yes, coalesce(program_yes, 0) as program_yes, coalesce(both_yes, 0) as both_yes,
+        nullif(repeats, 0) as repeats, coalesce(agreeing, 0) / 1e9 as agreeing,
+        nullif(repeat_votes, 0) as repeat_votes, coalesce(repeat_yes, 0) as repeat_yes,
+        coalesce(voted_yes, 0) / nullif(voted, 0) as voted_rate
+    from summed
+    join judge_raters using (key)
 ),
 rates as (
     select
@@ -34,14 +43,21 @@ chance as (
         judge_rate * program_rate + (1 - judge_rate) * (1 - program_rate) as pe,
         q * q + (1 - q) * (1 - q) as repeat_pe
     from rates
+),
+recognised as (
+    select
+        *,
+        both_yes / nullif(program_yes, 0) as sensitivity,
+        (nodes - judge_yes - program_yes + both_yes) / nullif(nodes - program_yes, 0) as specificity
+    from chance
 )
 select
     kind, source, version, slice, level, rep,
     (agreement - pe) / nullif(1 - pe, 0) as kappa,
-    agreement, judge_rate, program_rate,
-    both_yes / nullif(program_yes, 0) as sensitivity,
-    (nodes - judge_yes - program_yes + both_yes) / nullif(nodes - program_yes, 0) as specificity,
+    agreement, judge_rate, program_rate, sensitivity, specificity,
+    case when sensitivity + specificity > 1 + 1e-9
+        then least(greatest((voted_rate + specificity - 1) / (sensitivity + specificity - 1), 0), 1) end as corrected_rate,
     repeat_agreement,
     (repeat_agreement - repeat_pe) / nullif(1 - repeat_pe, 0) as repeat_kappa,
     invalid / votes as invalid_share
-from chance
+from recognised

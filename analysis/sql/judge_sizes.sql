@@ -3,13 +3,16 @@
 select
     kind, source, version, slice, level,
     sum(nodes)::bigint as nodes,
-    count(distinct task_id) filter (nodes > 0) as node_tasks,
+    count(*) filter (nodes > 0) as node_tasks,
     sum(repeats)::bigint as repeats,
-    count(distinct task_id) filter (repeats > 0) as repeat_tasks,
+    count(*) filter (repeats > 0) as repeat_tasks,
     sum(votes)::bigint as votes,
     sum(invalid)::bigint as invalid,
-    count(distinct task_id) as vote_tasks
+    sum(voted)::bigint as voted,
+    count(*) filter (voted > 0) as voted_tasks,
+    count(*) as vote_tasks
 from judge_cells
+join judge_raters using (key)
 group by kind, source, version, slice, level
 order by
     kind, source, version,

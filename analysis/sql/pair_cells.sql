@@ -1,40 +1,74 @@
--- Sums per slice and task over audited pairs, and over their groups (delegation, rubric, scorer), each group as its mean.
+-- Sums per slice and block over audited pairs, and over their groups (delegation, rubric, scorer), each group as its mean.
 -- The margin is compared with an epsilon: 0.7 - 0.5 is 0.19999999999999996 and does satisfy a margin of 0.2.
+-- Gaps, hinges and means are in units of 1e-9, so that sums are whole numbers and the same in any order.
 create or replace temp table pair_cells as
-with scored_pair as (
+with
+scored_pair as (
     select
         *,
-        case when gap > 1e-9 then 1.0 when gap >= -1e-9 then 0.5 else 0.0 end as half,
-        (gap > 1e-9)::int::double as strict,
-        (abs(gap) <= 1e-9)::int::double as tie,
-        (gap < $margin - 1e-9)::int::double as violation,
-        greatest(0, $margin - gap) as hinge
+        case when gap > 1e-9 then 2 when gap >= -1e-9 then 1 else 0 end as halves,
+        (gap > 1e-9)::int as strict,
+        (abs(gap) <= 1e-9)::int as tie,
+        (gap < $margin - 1e-9)::int as violation,
+        (greatest(0, $margin - gap) * 1e9)::bigint as hinge,
+        (gap * 1e9)::bigint as nano_gap
     from audit_pairs
 ),
 grouped as (
     select
-        epoch, task_id, difficulty, depth, count(*)::double as pairs,
-        sum(half) as half, sum(strict) as strict, sum(tie) as tie, sum(violation) as violation,
-        sum(hinge) as hinge, sum(gap) as gap
+        group_id, scorer, scorer_version, valid,
+        any_value(block) as block, any_value(depth) as depth, any_value(difficulty) as difficulty,
+        any_value(epoch) as epoch, any_value(world) as world, any_value(length_tenth) as length_tenth,
+        count(*) as pairs, sum(halves) as halves, sum(strict) as strict, sum(tie) as tie,
+        sum(violation) as violation, sum(hinge) as hinge, sum(nano_gap) as gap
     from scored_pair
-    group by epoch, task_id, difficulty, depth, delegation_id, rubric_id, scorer, scorer_version
+    group by group_id, scorer, scorer_version, valid
+),
+measured as (
+    select
+        g.*,
+        (5e8 * halves / pairs)::bigint as group_half, (1e9 * strict / pairs)::bigint as group_strict,
+        (1.0 * hinge / pairs)::bigint as group_hinge,
+        coalesce((1e9 * t.spearman)::bigint, 0) as group_spearman, coalesce((1e9 * t.kendall)::bigint, 0) as group_kendall
+    from grouped as g
+    left join audit_group_ranks as t using (group_id, scorer, scorer_version)
 ),
 sliced as (
     select
-        *,
-        unnest([
-            {'slice': 'all', 'level': 'all'},
-            {'slice': 'depth', 'level': depth::varchar},
-            {'slice': 'difficulty', 'level': difficulty},
-            {'slice': 'epoch', 'level': epoch::varchar}
-        ], recursive := true)
+        valid, grouping_id(depth, difficulty, epoch, world, length_tenth) as part,
+        depth, difficulty, epoch, world, length_tenth, block,
+        sum(pairs) as pairs, sum(halves) as halves, sum(strict) as strict, sum(tie) as tie, sum(violation) as violation,
+        sum(hinge) as hinge, sum(gap) as gap, count(*) as groups, sum(group_half) as group_half,
+        sum(group_strict) as group_strict, sum(group_hinge) as group_hinge,
+        sum(group_spearman) as group_spearman, sum(group_kendall) as group_kendall
+    from measured
+    where valid
+    group by grouping sets (
+        (valid, block), (valid, block, depth), (valid, block, difficulty), (valid, block, epoch), (valid, block, world),
+        (valid, block, length_tenth)
+    )
+),
+worst_groups as (
+    select
+        any_value(block) as block, sum(pairs) as pairs, sum(halves) as halves, sum(strict) as strict,
+        sum(tie) as tie, sum(violation) as violation, sum(hinge) as hinge, sum(gap) as gap
     from grouped
+    where not (select bool_and(valid) from audit_scored)
+    group by group_id, scorer, scorer_version
 )
 select
-    slice, level, task_id,
-    sum(pairs) as pairs, sum(half) as half, sum(strict) as strict, sum(tie) as tie, sum(violation) as violation,
-    sum(hinge) as hinge, sum(gap) as gap,
-    count(*)::double as groups, sum(half / pairs) as group_half, sum(strict / pairs) as group_strict,
-    sum(hinge / pairs) as group_hinge
+    case part when 31 then 'all' when 15 then 'depth' when 23 then 'difficulty' when 27 then 'epoch' when 29 then 'world'
+    else 'length' end as slice,
+    case part when 31 then 'all' when 15 then depth::varchar when 23 then difficulty when 27 then epoch::varchar
+    when 29 then world else length_tenth::varchar end as level,
+    sliced.* exclude (valid, part, depth, difficulty, epoch, world, length_tenth)
 from sliced
-group by slice, level, task_id
+where part <> 29 or (select count(distinct world) from audit_scored) > 1
+union all by name
+select
+    'worst' as slice, 'all' as level, block, sum(pairs) as pairs, sum(halves) as halves, sum(strict) as strict,
+    sum(tie) as tie, sum(violation) as violation, sum(hinge) as hinge, sum(gap) as gap, count(*) as groups,
+    sum((5e8 * halves / pairs)::bigint) as group_half, sum((1e9 * strict / pairs)::bigint) as group_strict,
+    sum((1.0 * hinge / pairs)::bigint) as group_hinge, 0 as group_spearman, 0 as group_kendall
+from worst_groups
+group by block

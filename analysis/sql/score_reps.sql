@@ -1,12 +1,29 @@
--- The same counts per bootstrap replicate: the tasks' cells added up with the tasks' weights.
--- Slices may take the first `slice_reps` replicates only, which keeps a million nodes within half a minute.
+-- Counts per distinct score: n scored nodes, `a` of them successful, per slice and replicate.
+--   rep 0: the data, on distinct scores; rep > 0: bootstrap replicates, on score levels; rep -1: the data on those levels
 create or replace temp table score_reps as
-select c.slice, c.level, w.rep, c.score, sum(w.weight * c.n) as n, sum(w.weight * c.a) as a
-from (from score_cells where slice = 'all') c
-join boot_weights w using (task_id)
-group by all
-union all
-select c.slice, c.level, w.rep, c.score, sum(w.weight * c.n) as n, sum(w.weight * c.a) as a
-from (from score_cells where slice <> 'all') c
-join (from boot_weights where rep <= $slice_reps) w using (task_id)
-group by all
+with
+wide as (
+    select
+        slice, level, case rep when 0 then -1 else rep end as rep, key, sum(value) filter (name = 'n') as n,
+        coalesce(sum(value) filter (name = 'a'), 0) as a, sum(value) filter (name = 's') / 1e9 as s
+    from boot_sums
+    where family = 'score'
+    group by slice, level, rep, key
+),
+level_scores as (
+    select key, bool_and(exact) as exact, min(score) as score from score_levels group by key
+),
+on_levels as (
+    select w.slice, w.level, w.rep, w.key, case when l.exact then l.score else w.s / w.n end as score, w.n, w.a
+    from wide as w
+    join level_scores as l using (key)
+    where w.n > 0
+)
+select * from (
+    from on_levels
+    union all by name
+    select slice, level, 0 as rep, key, score, n, a from on_levels where rep = -1 and (select bool_and(exact) from score_levels)
+    union all by name
+    select slice, level, 0 as rep, key, score, n, a from exact_cells where not (select bool_and(exact) from score_levels)
+)
+order by slice, level, rep, key

@@ -1,4 +1,4 @@
-"""Scored rows made by a seeded generator, and a connection whose view `scored` shows them."""
+"""Scored rows made by a seeded generator, and a connection whose tables hold them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sera_data.duck import connect
+from schemas import TABLES
+from sera_data.duck import RAW, connect
 from sera_data.listing import Listing
 
 
@@ -31,22 +32,51 @@ def scored_rows(*, tasks=30, delegations=3, branches=8, seed=0, grid=0.1, signal
 
 
 def scored_row(task, delegation, branch, score, y, *, difficulty="easy", depth=1, epoch=0):
-    """One row of `scored`."""
-    delegation_id = f"r{task}/t0d{delegation}"
+    """One scored node: its ids, its score (None or NaN: none that can be used) and its verdict (None: none)."""
+    delegation_id = f"r{task}e{epoch}/t0d{delegation}"
     return {
-        "run_id": "fake-0", "epoch": epoch, "task_id": f"t{task}", "difficulty": difficulty, "tree_id": f"r{task}",
-        "delegation_id": delegation_id, "node_id": f"{delegation_id}b{branch}", "depth": depth,
-        "on_path": branch == 0, "rubric_id": f"{delegation_id}~w~0~0", "writer": "w", "writer_version": epoch,
-        "scorer": "s", "scorer_version": epoch, "score": score, "y": y,
+        "epoch": epoch, "task_id": f"t{task}", "tree_id": f"r{task}e{epoch}", "difficulty": difficulty,
+        "delegation_id": delegation_id, "branch": branch, "node_id": f"{delegation_id}b{branch}", "depth": depth,
+        "score": score, "y": y,
     }  # fmt: skip
 
 
 def connection(rows) -> duckdb.DuckDBPyConnection:
-    """All views of an empty store, with `scored` replaced by these rows."""
+    """All views of an empty store, with these nodes, their scores, labels, rubrics and tasks in place of its tables."""
     con = connect(Listing(Path("nowhere")))
-    types = con.sql("select * from scored").to_arrow_table().schema
-    table = pa.Table.from_pylist(rows, schema=pa.schema([f for f in types if not rows or f.name in rows[0]]))
-    con.register("made_rows", table)
-    con.execute("drop view scored")
-    con.execute("create table scored as from made_rows")
+    for name, made in _tables(rows).items():
+        schema = TABLES[name].schema
+        columns = {f.name: [row.get(f.name, _EMPTY.get(str(f.type))) for row in made] for f in schema}
+        con.register(f"made_{name}", pa.table(columns, schema=schema))
+        con.execute(f"create or replace view {RAW.get(name, name)} as from made_{name}")
     return con
+
+
+_EMPTY = {"int32": 0, "int64": 0, "int16": 0, "int8": 0, "string": "", "bool": False, "double": 0.0}
+
+
+def _tables(rows):
+    tables = {name: {} for name in ("tasks", "nodes", "rubrics", "scores", "labels")}
+    for row in rows:
+        about = {name: row[name] for name in ("epoch", "task_id", "tree_id", "delegation_id", "node_id", "depth")}
+        rubric = f"{row['delegation_id']}~w~0~0"
+        tables["tasks"][row["task_id"]] = {"task_id": row["task_id"], "world": "w", "difficulty": row["difficulty"]}
+        tables["nodes"][row["node_id"]] = about | {
+            "branch": row["branch"], "on_path": row["branch"] == 0, "outcome": "finished", "n_turns": 3,
+            "n_completion_tokens": row.get("tokens", 50), "start_digest": "a", "end_digest": "b",
+        }  # fmt: skip
+        tables["rubrics"][rubric] = about | {
+            "rubric_id": rubric, "writer": "w", "writer_version": row["epoch"], "phase": "collect", "valid": True,
+            "items": [], "order_stamp": -1,
+        }  # fmt: skip
+        tables["scores"][row["node_id"]] = about | {
+            "rubric_id": rubric, "scorer": "s", "scorer_version": row["epoch"], "phase": "collect",
+            "valid": row["score"] is not None, "final_score": row["score"], "item_scores": row.get("items", []),
+            "weighted_score": row.get("weighted_score", row["score"]),
+        }  # fmt: skip
+        if row["y"] is not None:
+            tables["labels"][row["node_id"]] = about | {
+                "source": "w", "version": "1", "kind": "program", "use": "train", "inclusion_probability": 1.0,
+                "valid": True, "value": row["y"],
+            }  # fmt: skip
+    return {name: list(made.values()) for name, made in tables.items()}

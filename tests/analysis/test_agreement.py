@@ -128,8 +128,8 @@ def _repeats_equal_plain_loops(part, labels):
     shares = [np.mean([a == b for a, b in combinations(votes, 2)]) for votes in repeated]
     q = np.mean([vote for votes in repeated for vote in votes])
     chance = q**2 + (1 - q) ** 2
-    assert part.metrics["repeat_agreement"].value == pytest.approx(np.mean(shares), abs=1e-12)
-    assert part.metrics["repeat_kappa"].value == pytest.approx((np.mean(shares) - chance) / (1 - chance), abs=1e-12)
+    assert part.metrics["repeat_agreement"].value == pytest.approx(np.mean(shares), abs=1e-8)
+    assert part.metrics["repeat_kappa"].value == pytest.approx((np.mean(shares) - chance) / (1 - chance), abs=1e-8)
 
 
 def test_fleiss_on_a_worked_example():

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, cohen_kappa_score, recall_score, roc_auc_score
+from statsmodels.stats.inter_rater import cohens_kappa
 
 from analysis import measure
-from analysis.metrics import METRICS, SECTIONS
+from analysis.metrics import CHECKS, METRICS, SECTIONS
+from analysis.sections import SECTIONS as AUDIT_SECTIONS
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scored_rows import connection, scored_row, scored_rows
@@ -128,6 +130,42 @@ def test_group_metrics_equal_sklearn_per_delegation(made):
     assert got["group_accuracy_strict"] == pytest.approx(np.mean([np.mean(np.array(g) > 0) for g in by_group.values()]))
 
 
+def test_rank_within_groups_equals_scipy_per_delegation(made):
+    rows, got = made
+    groups = {}
+    for r in rows:
+        groups.setdefault(r["delegation_id"], []).append((round(r["score"], 9), r["y"]))
+    mixed = [np.array(g) for g in groups.values() if 0 < sum(y for _, y in g) < len(g)]
+    ordered = [g for g in mixed if len(set(g[:, 0])) > 1]  # scipy warns where scores are all equal; those count 0
+    spearman = sum(stats.spearmanr(g[:, 0], g[:, 1]).statistic for g in ordered) / len(mixed)
+    kendall = sum(stats.kendalltau(g[:, 0], g[:, 1]).statistic for g in ordered) / len(mixed)
+    assert got["spearman_within"] == pytest.approx(spearman, abs=1e-8)
+    assert got["kendall_within"] == pytest.approx(kendall, abs=1e-8)
+    assert got["auroc_gap"] == pytest.approx(got["auroc"] - got["auroc_within"])
+
+
+def test_the_score_as_a_verdict_equals_sklearn_and_statsmodels(made):
+    rows, got = made
+    score, y = columns(rows)
+    said = (score >= 0.5).astype(float)
+    assert got["score_kappa"] == pytest.approx(cohen_kappa_score(y, said), abs=1e-12)
+    table = [[np.sum((y == a) & (said == b)) for b in (0, 1)] for a in (0, 1)]
+    assert got["score_kappa"] == pytest.approx(cohens_kappa(table).kappa, abs=1e-12)
+    assert got["score_agreement"] == pytest.approx(np.mean(said == y))
+    assert got["score_sensitivity"] == pytest.approx(recall_score(y, said))
+    assert got["score_specificity"] == pytest.approx(recall_score(y, said, pos_label=0))
+
+
+def test_curve_error_is_what_a_constant_cannot_mend():
+    """Moving every score by the same amount changes the bias and the calibration error, and not the curve error."""
+    rows = scored_rows(seed=21, signal=0.2)
+    moved = [{**r, "score": r["score"] - 0.35} for r in rows]
+    here, there = values(rows), values(moved)
+    assert there["bias"] == pytest.approx(here["bias"] - 0.35)
+    assert there["curve_squared"] == pytest.approx(here["curve_squared"], abs=1e-9)
+    assert abs(there["l2_squared"] - here["l2_squared"]) > 0.01
+
+
 def test_a_gap_of_exactly_the_margin_is_no_violation():
     rows = [scored_row(0, d, b, s, y) for d, (s1, s0) in enumerate([(0.7, 0.5), (0.3, 0.1), (0.9, 0.7), (0.4, 0.2)])
             for b, (s, y) in enumerate([(s1, 1.0), (s0, 0.0)])]  # fmt: skip
@@ -154,7 +192,7 @@ def test_golden_hinge_groups_of_the_paper_code():
 def test_slices_are_the_metrics_of_their_rows():
     rows = scored_rows(seed=7)
     parts = {(p.slice, p.level): p for p in measure.slices(audited(rows))}
-    assert {s for s, _ in parts} == {"all", "depth", "difficulty", "epoch"}
+    assert {s for s, _ in parts} == {"all", "depth", "difficulty", "epoch", "length"}
     for (name, level), part in parts.items():
         if (name, level) not in (("depth", "2"), ("difficulty", "hard"), ("epoch", "0")):
             continue
@@ -202,25 +240,40 @@ def test_pair_interval_is_close_to_a_cluster_bootstrap():
     estimate = measure.slices(audited(rows, reps=1000))[0].metrics["pair_accuracy"]
     sums = {}
     for gap, delegation in numpy_pairs(rows):
-        won, n = sums.get(delegation.partition("/")[0], (0.0, 0))
-        sums[delegation.partition("/")[0]] = (won + (gap > 0) + 0.5 * (gap == 0), n + 1)
+        won, n = sums.get(delegation.partition("e")[0], (0.0, 0))
+        sums[delegation.partition("e")[0]] = (won + (gap > 0) + 0.5 * (gap == 0), n + 1)
     table = np.array([sums.get(f"r{t}", (0.0, 0)) for t in range(60)])
     draws = table[np.random.default_rng(0).integers(0, 60, (2000, 60))].sum(axis=1)
     low, high = np.quantile(draws[:, 0] / draws[:, 1], [0.025, 0.975])
     assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=0.15 * (high - low))
 
 
-def test_weights_are_poisson_and_the_same_every_time():
+def test_weights_are_poisson_independent_and_the_same_every_time():
     rows = scored_rows(seed=10, tasks=50, delegations=1)
     first, second = audited(rows, reps=400), audited(rows, reps=400)
-    query = "select rep, task_id, weight from boot_weights where rep > 0 order by all"
+    query = "select weights from boot_weights where rep > 0 order by rep"
     weights = first.execute(query).fetchall()
     assert weights == second.execute(query).fetchall()
-    values_ = np.array([w for _, _, w in weights])
-    n = 400 * 50
-    assert values_.sum() / n == pytest.approx(1, abs=0.03)
-    assert (values_**2).sum() / n - 1 == pytest.approx(1, abs=0.06)
+    table = np.array([w for (w,) in weights])
+    assert table.shape == (400, 50)
+    expected = stats.poisson.pmf(range(5), 1) * table.size
+    assert stats.chisquare([np.sum(table == k) for k in range(4)] + [np.sum(table >= 4)],
+                           [*expected[:4], table.size - expected[:4].sum()]).pvalue > 0.01  # fmt: skip
+    between_tasks, between_reps = np.corrcoef(table.T), np.corrcoef(table)
+    assert np.abs(between_tasks[~np.eye(50, dtype=bool)]).max() < 5 / math.sqrt(400)
+    assert np.abs(between_reps[~np.eye(400, dtype=bool)]).max() < 5.5 / math.sqrt(50)
     assert audited(rows, reps=400, seed=18).execute(query).fetchall() != weights
+
+
+def test_many_tasks_share_blocks_and_spread_stays(monkeypatch):
+    """With 12 blocks for 60 tasks the standard error is that of the tasks, within what 12 clusters can say."""
+    rows = scored_rows(seed=20, tasks=60)
+    by_task = measure.slices(audited(rows, reps=400))[0].metrics["bias"]
+    monkeypatch.setattr(measure, "MOST_BLOCKS", 12)
+    by_block = measure.slices(audited(rows, reps=400))[0].metrics["bias"]
+    assert by_block.value == by_task.value
+    assert by_block.tasks == 12
+    assert by_block.spread == pytest.approx(by_task.spread, rel=0.6)
 
 
 def test_reliability_rows_are_distinct_scores_or_bins():
@@ -275,4 +328,6 @@ def test_undefined_pair_accuracy_says_why():
 def test_every_metric_is_measured_and_shown():
     assert set(values(scored_rows(seed=13))) == set(METRICS)
     shown = {name for names in SECTIONS.values() for name in names}
-    assert set(METRICS) - shown == {"l2_squared", "l2_squared_bins", "repeated"}
+    hidden = {"l2_squared", "l2_squared_bins", "curve_squared", "curve_squared_bins", "repeated"}
+    assert set(METRICS) - shown == hidden
+    assert shown == {name for part in AUDIT_SECTIONS for name in part.metrics} - set(CHECKS)

@@ -1,0 +1,2 @@
+-- How many changes of a task between consecutive epochs the drift rests on.
+select coalesce(sum(changes), 0)::bigint as n, count(distinct block) as tasks from drift_cells where level = 'all'

@@ -1,0 +1,6 @@
+-- The steps between consecutive epochs, with the tasks that were scored in both.
+select level, sum(changes)::bigint as n, count(distinct block) as tasks
+from drift_cells
+where level <> 'all'
+group by level
+order by try_cast(split_part(level, ' ', 1) as int)
