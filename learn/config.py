@@ -160,6 +160,10 @@ class LoopConfig(Config):
         le=100,
         description="Groups collected per group wanted, to make up for groups without signal.",
     )
+    stop: Literal["divergence", "never"] = Field(
+        default="divergence",
+        description="divergence: end early when score minus label rises over two epochs, with its interval above 0.",
+    )
     collect: CollectConfig = Field(default_factory=lambda: CollectConfig(), description="What is played and how.")
     learn: LearnConfig = Field(default_factory=lambda: LearnConfig(), description="How it is trained.")
 

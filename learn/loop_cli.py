@@ -66,14 +66,29 @@ def play_loop(config: LoopConfig, out: Path, audit: bool, dry_run: bool, as_json
         }
         if audit:
             report["page"] = _audit(played.store, out)
+        if played.divergence is not None:
+            report["stopped"] = played.divergence
     report["seconds"] = round(time.monotonic() - started, 1)
     if as_json:
         typer.echo(json.dumps(report))
+        _end(played)
         return
     print_report(report)
     typer.echo(f"policy of version {report['version']}: {report['policy']}")
     typer.echo(f"report: {report['page']}" if audit else f"audit it: sera audit {played.store}")
     typer.echo(f"{report['seconds']:.0f} s")
+    _end(played)
+
+
+def _end(played: Any) -> None:
+    """Exit code 3 when the loop ended because scores run away from labels."""
+    if played.divergence is None:
+        return
+    from sera_data.errors import GateFailed
+
+    steps = ", ".join(f"{bias:+.3f}" for bias in played.divergence["biases"])
+    msg = f"score minus label rose over two epochs ({steps}, epochs {played.divergence['epochs']}), so it ended"
+    raise GateFailed(msg, hint=f"see 'sera audit {played.store}'; stop: never goes on all the same")
 
 
 def _play(played: Any) -> None:
@@ -95,7 +110,7 @@ def _audit(store: Path, out: Path) -> str:
     from learn.process import run_phase
 
     page = out / "report.html"
-    run_phase(["audit", store, "--html", page])
+    run_phase(["audit", store, "--html", page, "--gates", "none"])
     return str(page)
 
 

@@ -286,3 +286,44 @@ def test_brakes_per_stage():
     assert config.loss.kl("delegation") == 0.01
     with pytest.raises(ConfigError, match="ratio_min"):
         load_config(LearnConfig, None, ["loss.ratio_max=0.5", "loss.ratio_min=1"])
+
+
+class Running(World):
+    """A world whose audit says from which epoch on scores run away from labels."""
+
+    def __init__(self, out, *, rising_at, kill=None):
+        super().__init__(out, kill)
+        self.rising_at = rising_at
+
+    def run(self, arguments):
+        if str(arguments[0]) != "audit":
+            return super().run(arguments)
+        self.tick("before audit")
+        self.events.append(("audit", len(self.sealed)))
+        epochs = self.sealed[-3:]
+        rising = len(self.sealed) - 1 >= self.rising_at
+        return {"divergence": {"epochs": epochs, "biases": [0.0, 0.1, 0.2], "rise": 0.2, "rising": rising}}
+
+
+def test_the_loop_ends_when_scores_run_away_from_labels(make, tmp_path):
+    config = CONFIG.model_copy(update={"epochs": 6})
+    world = Running(tmp_path, rising_at=3)
+    loop = make(world, config)
+    loop.play()
+    assert loop.divergence["epochs"] == [1, 2, 3]
+    assert [event[0] for event in world.events] == [
+        "collect", "learn", "collect", "learn", "collect", "audit", "learn", "collect", "audit"
+    ]  # fmt: skip
+    asked = len(world.events)
+    again = make(world, config)
+    again.play()
+    assert again.divergence == loop.divergence
+    assert len(world.events) == asked  # started again it neither goes on nor asks again
+
+
+def test_a_loop_that_is_told_so_goes_on(make, tmp_path):
+    world = Running(tmp_path, rising_at=2)
+    loop = make(world, CONFIG.model_copy(update={"epochs": 4, "stop": "never"}))
+    loop.play()
+    assert loop.divergence is None
+    assert len(loop.steps) == 8
