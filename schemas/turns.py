@@ -103,7 +103,12 @@ TURNS = Table(
             nullable=True,
             volatile=True,
         ),
-        Column("prompt_text", STRING, "Prompt delta as text, for policies without ids; null otherwise.", nullable=True),
+        Column(
+            "prompt_text",
+            STRING,
+            "Prompt delta as JSON messages, for policies without ids and for imported turns; null otherwise.",
+            nullable=True,
+        ),
         Column("text", STRING, "Completion as text, without the end token."),
         Column("temperature", FLOAT32, "Sampling temperature; 0 = greedy."),
         Column("top_p", FLOAT32, "Nucleus mass; 1 = off."),

@@ -121,7 +121,7 @@ def _given(turn: dict[str, Any]) -> list[Message] | None:
     except ValueError:
         found = None
     if isinstance(found, list) and all(isinstance(m, dict) and "role" in m for m in found):
-        return found
+        return [{"role": m["role"], "content": m.get("content"), **m} for m in found]
     return [{"role": "user", "content": text}]
 
 

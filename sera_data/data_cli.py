@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sera_data import costs_cli, describe_cli, export_cli, shell_cli, sql_cli, upkeep_cli
+from sera_data import costs_cli, describe_cli, export_cli, hub_cli, import_cli, shell_cli, sql_cli, upkeep_cli
 from sera_data.printing import print_json, print_table
 from sera_data.store_argument import Json, StorePath, open_path
 
@@ -56,6 +56,9 @@ app.command()(describe_cli.describe)
 app.command()(shell_cli.shell)
 app.command()(costs_cli.costs)
 app.command()(export_cli.export)
+app.command("import")(import_cli.import_)
+app.command()(hub_cli.push)
+app.command()(hub_cli.pull)
 for command in (upkeep_cli.seal, upkeep_cli.verify, upkeep_cli.snapshot, upkeep_cli.gc):
     app.command()(command)
 

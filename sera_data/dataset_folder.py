@@ -57,7 +57,7 @@ def published_files(store: Store) -> list[str]:
     return sorted(file.relative_to(store.path).as_posix() for file in found)
 
 
-def card(store: Store) -> str:
+def card(store: Store, *, repo: str = "REPO") -> str:
     """The dataset card: configs for the loaders, then what is in it for people."""
     listing = store.listing(view="sealed")
     rows = {name: listing.rows(name) for name in TABLES}
@@ -78,7 +78,7 @@ def card(store: Store) -> str:
         "# Trajectories of recursive agents\n",
         f"{size} with turns, delegations, rubrics, scores, labels; schema {SCHEMA_VERSION}. Configs are tables:\n",
         _table(["config", "rows", "holds"], [[name, f"{rows[name]:,}", _holds(name)] for name in TABLES]),
-        _READING,
+        _READING.replace("REPO", repo),
         "## What the trees are of\n",
         _frame(connection.sql(query("card_worlds")).pl()),
         "## Who wrote them\n",
