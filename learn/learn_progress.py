@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from collect.progress_display import ProgressDisplay
 
 if TYPE_CHECKING:
     from learn.record import Result
@@ -21,45 +21,21 @@ if TYPE_CHECKING:
 LOW_ESS = 0.5
 
 
-class LearnProgress:
+class LearnProgress(ProgressDisplay):
     """Counts the updates of a phase and shows them."""
 
     def __init__(self, total: int, *, epoch: int, quiet: bool = False) -> None:
-        self.epoch, self.quiet = epoch, quiet
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("updates  {task.fields[note]}"),
-            TimeElapsedColumn(),
-            console=self._console,
-            disable=quiet or not self._console.is_terminal,
-            transient=True,
-        )
-        self._task = self._bar.add_task(f"learn e{epoch:06d}", total=total, note="")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
+        super().__init__(total, label=f"learn e{epoch:06d}", unit="updates", quiet=quiet)
 
     def update_done(self, row: Mapping[str, Any]) -> None:
         """Count one row."""
         note = describe(row)
-        self._bar.update(self._task, advance=1, note=note)
-        if self.quiet:
-            return
-        if not self._console.is_terminal:
-            self._console.print(f"learn e{self.epoch:06d}: {note}", highlight=False, soft_wrap=True)
+        self.advance(note)
+        if not self._on_terminal():
+            self.say(f"{self.label}: {note}")
         if row["ess"] is not None and row["ess"] < LOW_ESS:
             advice = "the data are far from these weights: fewer updates per collect, or loss.ratio_max: 2"
-            text = f"warning: effective sample size {row['ess']:.2f} at version {row['version_in']}; {advice}"
-            self._console.print(text, highlight=False, soft_wrap=True)
+            self.say(f"warning: effective sample size {row['ess']:.2f} at version {row['version_in']}; {advice}")
 
 
 def describe(row: Mapping[str, Any]) -> str:
