@@ -128,7 +128,7 @@ class Loop:
     def _watch(self, step: Step) -> bool:
         """Whether scores run away from labels: asked of `sera audit` once per epoch, from the third on."""
         assert step.result is not None
-        if self.config.stop != "divergence" or sum(s.kind == "collect" for s in self.steps) < DIVERGENCE_EPOCHS:
+        if self.config.stop != "divergence" or step.index + 1 < DIVERGENCE_EPOCHS:
             return False
         if "divergence" not in step.result:
             command: list[str | Path] = ["audit", self.store, "--gates", "none", "--reps", str(WATCH_REPS)]
