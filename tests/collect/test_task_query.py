@@ -56,6 +56,7 @@ def test_sql_that_chooses_nothing_or_reads_elsewhere_is_refused(old, sql, fault)
         load_tasks(config(old, sql))
 
 
+@pytest.mark.slow
 def test_the_text_of_the_sql_is_in_the_run(old, tmp_path, capsys):
     path, sealed = tmp_path / "mine.sql", []
     for number, text in enumerate((HARD, HARD + " -- again")):

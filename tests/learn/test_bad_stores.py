@@ -15,7 +15,7 @@ from tests.sera_data.small_store import small_store, task_id, unit_rows, write_u
 
 
 def test_an_epoch_that_is_not_sealed_names_the_command_that_seals_it(tmp_path):
-    store = small_store(tmp_path / "store", tasks=1, sealed=False)
+    store = small_store(tmp_path / "store", tasks=1, samples=1, k=2, sealed=False)
     with pytest.raises(StoreError, match=r"none is sealed; sealed are: none .hint: sera data seal .*store e000000"):
         choose_epoch(store, None)
     sd.seal(store, "e000000")
@@ -34,7 +34,7 @@ def test_an_epoch_whose_units_are_missing_says_how_many(tmp_path):
         config_hash="c" * 64,
         units=[{"unit_id": "u0000", "purpose": "execution"}, {"unit_id": "u0001", "purpose": "delegation"}],
     )
-    write_unit(store, plan, "u0000", unit_rows(task_id(0), run_id="r-00000001"))
+    write_unit(store, plan, "u0000", unit_rows(task_id(0), run_id="r-00000001", samples=1, k=2))
     assert read_plan(store, plan.name).committed() == {"u0000"}
     with pytest.raises(StoreError, match=r"1 units of e000000 are not collected: run its sera collect again"):
         choose_epoch(store, None)
@@ -42,7 +42,7 @@ def test_an_epoch_whose_units_are_missing_says_how_many(tmp_path):
 
 @pytest.mark.parametrize("harm, fault", [("gone", "is missing"), ("short", "has 10 bytes"), ("wrong", "is damaged")])
 def test_a_table_that_is_missing_or_damaged_is_named_with_its_repair(tmp_path, capsys, harm, fault):
-    small_store(tmp_path / "store", tasks=1)
+    small_store(tmp_path / "store", tasks=1, samples=1, k=2)
     (path,) = (tmp_path / "store" / "epochs" / "e000000").glob("scores*.parquet")
     content = path.read_bytes()
     path.unlink()
@@ -56,7 +56,7 @@ def test_a_table_that_is_missing_or_damaged_is_named_with_its_repair(tmp_path, c
 
 
 def test_a_label_of_another_node_is_caught(tmp_path):
-    store = small_store(tmp_path / "store", tasks=1, samples=2)
+    store = small_store(tmp_path / "store", tasks=1, samples=2, k=2)
     path = tmp_path / "mine.sql"
     path.write_text(
         "select t.turn_id, l.node_id as trajectory_id, 'execution' as stage, 0 as token_start, 1 as token_end,"

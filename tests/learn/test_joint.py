@@ -18,7 +18,7 @@ JOINT = "execution+delegation:1"
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory):
     path = tmp_path_factory.mktemp("joint") / "store"
-    small_store(path, tasks=6, samples=2)
+    small_store(path, tasks=6, samples=2, k=2)
     with sd.open(path).connect(view="sealed") as found:
         yield found
 
