@@ -26,6 +26,7 @@ from learn.where import Where, apply_where
 from schemas.words import Stage
 from sera_data.damage import require_sound
 from sera_data.errors import ConfigError, StoreError
+from sera_data.stops import interruptible
 
 __all__ = ["SCHEMA", "Credit", "Dropped", "compute_credit", "hash_rows"]
 
@@ -102,7 +103,7 @@ def compute_credit(
     Baselines are those of all rows, whatever `where` leaves out. `ran` hears of each step that has ended. Raises
     StoreError for rows that break the contract and ConfigError for SQL that does not run.
     """
-    own = connection.cursor()  # shares the views; its temporary tables are its own
+    own = interruptible(connection.cursor())  # shares the views; its temporary tables are its own
     _prepare(own, method)
     ran("verdicts")
     for rule in method.rules:
