@@ -89,7 +89,7 @@ class Explorer:
         delegation = self.store.delegation(delegation_id)
         if delegation is None:
             return f'<p class="empty">No delegation {escape(delegation_id)} in this store.</p>'
-        launches = self.store.launches(delegation_id)
+        launches = self.store.launches(tree_of(delegation_id))
         launch = next((row for row in launches if row["delegation_id"] == delegation_id), None)
         return delegation_panel(delegation, launch=launch)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Filter = Literal["worst", "failed", "mixed", "loops", "infra", "all"]
 FILTERS: tuple[Filter, ...] = get_args(Filter)
 PAGE = 25
+KEPT = ("verdict_scopes", "scored")
+"""Views that many others read: their rows for the open tree are computed once and kept."""
 CREDIT_COLUMNS = ("turn_id", "stage", "token_start", "token_end", "reward", "baseline", "advantage", "trajectory_id")
 RATIO_COLUMNS = ("turn_id", "ratios")
 
@@ -41,10 +43,14 @@ class ExplorerStore:
         script(self._tree, "explorer_one_tree")
         for name in VIEWS:
             self._tree.execute(f"create view {name} as {view_sql(name)}")
+            if name in KEPT:  # the views that follow read the table of that name
+                script(self._tree, f"explorer_keep_{name}")
         self.has_credit, self.has_ratios = credit is not None, ratios is not None
         _attach(self._tree, credit, name="credit", columns=CREDIT_COLUMNS)
         _attach(self._tree, ratios, name="ratios", columns=RATIO_COLUMNS)
         self._opened: str | None = None
+        self._nodes: list[Row] = []
+        self._launches: list[Row] = []
         for name in ("explorer_index_trees", "explorer_index_delegations"):
             rows(self._whole, name)
         self.counts: Row = rows(self._whole, "explorer_counts")[0]
@@ -71,11 +77,13 @@ class ExplorerStore:
 
     def nodes(self, tree_id: str) -> list[Row]:
         """Every node of a tree, parents before children."""
-        return self._ask("explorer_nodes", tree_id)
+        self._open(tree_id)
+        return self._nodes
 
     def launches(self, tree_id: str) -> list[Row]:
         """Every delegation of a tree."""
-        return self._ask("explorer_launches", tree_id)
+        self._open(tree_id)
+        return self._launches
 
     def node(self, node_id: str) -> Row | None:
         """One node with `labels`, `turns`, `credit` and `ratios` (lists of rows); None if it is unknown."""
@@ -102,12 +110,17 @@ class ExplorerStore:
 
     def _ask(self, name: str, place: str, **values: Any) -> list[Row]:
         """Rows about the tree that `place` (an id of a tree, node or delegation) lies in; it is opened first."""
-        tree_id = tree_of(place)
-        if tree_id != self._opened:
-            self._opened = None  # should the read fail half-way, the next one starts anew
-            script(self._tree, "explorer_open_tree", tree_id=tree_id)
-            self._opened = tree_id
+        self._open(tree_of(place))
         return rows(self._tree, name, **values)
+
+    def _open(self, tree_id: str) -> None:
+        if tree_id == self._opened:
+            return
+        self._opened = None  # should a read fail half-way, the next one starts anew
+        script(self._tree, "explorer_open_tree", tree_id=tree_id)
+        self._nodes = rows(self._tree, "explorer_nodes")
+        self._launches = rows(self._tree, "explorer_launches")
+        self._opened = tree_id
 
 
 def tree_of(place: str) -> str:

@@ -18,6 +18,7 @@ from sera_data.listing import Listing
 from sera_data.sealing import _write_table
 
 SQL = (Path(__file__).parent / "simulated_store.sql").read_text(encoding="utf-8")
+TURNS = (Path(__file__).parent / "simulated_turns.sql").read_text(encoding="utf-8")
 MADE = ("tasks", "nodes", "branches", "rubrics", "labels", "scores")
 PLANTS = ("inflation", "length", "constant item", "leak", "ties", "drift", "slice")
 
@@ -38,15 +39,22 @@ def connection(*, tasks=60, epochs=2, launches=4, seed=0, plant=None) -> duckdb.
     return con
 
 
-def sealed_store(path: Path, *, tasks=60, epochs=2, launches=4, seed=0, plant=None) -> sd.Store:
-    """A store whose epochs are sealed directories as `sera data seal` writes them, without shards behind them."""
+def sealed_store(path: Path, *, tasks=60, epochs=2, launches=4, seed=0, plant=None, turns=0) -> sd.Store:
+    """A store whose epochs are sealed directories as `sera data seal` writes them, without shards behind them.
+
+    With `turns`, every node has that many turns with tokens.
+    """
     store = sd.create(path)
     con = connect_empty()
     simulate(con, tasks=tasks, epochs=epochs, launches=launches, seed=seed, plant=plant)
+    made = MADE
+    if turns:
+        con.execute(TURNS, {"turns": turns})
+        made = (*MADE, "turns")
     con.execute("create schema fresh")
     for epoch in range(epochs):
         for name, table in TABLES.items():
-            rows = f"({_completed(con, name)}) where epoch = {epoch}" if name in MADE else f"({_no_rows(table)})"
+            rows = f"({_completed(con, name)}) where epoch = {epoch}" if name in made else f"({_no_rows(table)})"
             con.execute(f"create or replace view fresh.{name} as select * from {rows}")
         directory = store.layout.epochs / f"e{epoch:06d}"
         directory.mkdir()
