@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.explorer_marks import OUTCOMES, facts, number, opener, text_block, verdict_mark, verdict_word
 from analysis.explorer_state import Change, state_changes
-from analysis.explorer_tokens import Decode
+from analysis.explorer_tokens import Decode, token_legend
 from analysis.explorer_turns import turn_list
 
 CHANGES = 40
@@ -32,7 +32,8 @@ def node_panel(node: Mapping[str, Any], *, decode: Decode | None, has_credit: bo
         f"{text_block(node['context'], label='Given by its parent')}"
         f"{text_block(node['message'], label='Its answer')}{text_block(node['error'], label='Error', kind='fault')}"
         f"<h4>What it changed</h4>{changes_list(state_changes(node['start_state'], node['end_state']))}"
-        f"{_labels(node['labels'])}<h4>Turns</h4>{trained}{turn_list(node, decode=decode, wanted=wanted)}"
+        f"{_labels(node['labels'])}<h4>Turns</h4>{trained}{token_legend(ratios=bool(node['ratios']))}"
+        f"{turn_list(node, decode=decode, wanted=wanted)}"
     )
 
 

@@ -22,6 +22,18 @@ RATIOS = ((0.5, "r0"), (0.8, "r1"), (1.25, "r2"), (2.0, "r3"))
 """Class of a token by its ratio: below the number; from the last on, r4."""
 
 
+def token_legend(*, ratios: bool) -> str:
+    """What the colours of the tokens mean."""
+    steps = (
+        (("r0", "below 0.5"), ("r1", "below 0.8"), ("r2", "near 1"), ("r3", "above 1.25"), ("r4", "above 2"))
+        if ratios
+        else (("p4", "90 % and more"), ("p3", "50 %"), ("p2", "10 %"), ("p1", "1 %"), ("p0", "less"))
+    )
+    marks = " ".join(f'<span class="t {kind}">{word}</span>' for kind, word in steps)
+    what = "Colour of a token: its ratio" if ratios else "Colour of a token: its probability when it was sampled"
+    return f'<p class="legend">{what} {marks}</p>'
+
+
 def token_strip(
     turn: dict[str, Any], credit: Sequence[dict[str, Any]], ratios: Sequence[float] | None, decode: Decode | None
 ) -> str:

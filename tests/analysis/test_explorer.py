@@ -128,7 +128,8 @@ def test_a_node_says_its_budgets_and_turns(trees):
     assert detail.count('<article class="turn rubric"') == 1
     assert "Delegates" in detail
     assert f"delegation:{TREE}/t1d0" in open_marks(detail)
-    assert detail.count('class="t p3"') == sum(len(t["completion_ids"]) for t in trees.node(TREE)["turns"])
+    tokens = sum(len(t["completion_ids"]) for t in trees.node(TREE)["turns"])
+    assert len(re.findall(r'class="t p3" title="id \d+, logprob −0.500, probability 0.607"', detail)) == tokens
 
 
 def test_unknown_names_are_answered_in_words(trees):
@@ -175,8 +176,8 @@ def test_ratios_colour_the_tokens_when_they_are_given(store, tmp_path):
     size = len(ExplorerStore(store).node(TREE)["turns"][0]["completion_ids"])
     pl.DataFrame({"turn_id": [turn], "ratios": [[0.3, *[1.0] * (size - 1)]]}).write_parquet(tmp_path / "r.parquet")
     detail = Explorer(ExplorerStore(store, ratios=tmp_path / "r.parquet")).answer({"open": f"node:{TREE}"})["detail"]
-    assert detail.count('class="t r0"') == 1
-    assert detail.count('class="t r2"') == size - 1
+    assert detail.count('class="t r0" title="id ') == 1
+    assert detail.count('class="t r2" title="id ') == size - 1
     assert "ratio 0.300" in detail
 
 
