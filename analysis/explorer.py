@@ -22,6 +22,10 @@ WELCOME = (
     '<div class="welcome"><h3>Pick an entry on the left</h3><p>A delegation opens with its rubric and its '
     "branches side by side, a tree with its root. In the drawing the arrow keys walk and Enter opens.</p></div>"
 )
+NOTHING = (
+    '<div class="welcome"><h3>Nothing to pick yet</h3><p>Trees appear here once <code>sera collect</code> has written '
+    "its first work unit; open the notebook again then.</p></div>"
+)
 
 Panels = dict[str, str]
 
@@ -38,7 +42,12 @@ class Explorer:
 
     def start(self) -> Panels:
         """The panels before anything was picked."""
-        return {"list": self._list(), "tree": WELCOME, "detail": "", "selected": ""}
+        return {
+            "list": self._list(),
+            "tree": WELCOME if self.store.counts["trees"] else NOTHING,
+            "detail": "",
+            "selected": "",
+        }
 
     def answer(self, request: Mapping[str, Any]) -> Panels:
         """Panels that a request changes.

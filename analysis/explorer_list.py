@@ -46,7 +46,7 @@ def list_panel(
     if not entries:
         why = EMPTY[which] if not text and epoch is None else "Nothing passes these filters."
         body = f'<p class="empty">{escape(why)}</p>'
-    found = f"{total:,} {TITLES[which][0].lower()}{TITLES[which][1:]}"
+    found = f"{total:,} found" if total else ""
     return (
         f"{_form(counts, which=which, epoch=epoch, text=text)}"
         f'<p class="quiet" role="status">{escape(found)}</p><div class="entries">{body}</div>{_pages(total, first)}'

@@ -135,9 +135,9 @@ def test_every_control_of_the_explorer_does_something(browser, explorer_address)
     with page_of(browser, explorer_address) as page:
         found = settled(page).locator(".list [role=status]")
         entries = page.locator(".sera-explorer .entry")
-        assert found.inner_text() == "40 worst-ranked delegations"
+        assert found.inner_text() == "40 found"
         choose(page, filter="failed")
-        assert found.inner_text() == "20 failed roots"
+        assert found.inner_text() == "20 found"
         choose(page, filter="infra")
         assert "No infrastructure error." in page.locator(".sera-explorer .list").inner_text()
         choose(page, filter="all")
@@ -149,9 +149,9 @@ def test_every_control_of_the_explorer_does_something(browser, explorer_address)
         settled(page)
         assert entries.first.inner_text() == first
         choose(page, epoch="0")
-        assert found.inner_text() == "40 all trees"
+        assert found.inner_text() == "40 found"
         page.get_by_label("Task, tree or goal").fill(TREE)
-        page.locator(".sera-explorer .list [role=status]", has_text="1 all trees").wait_for()
+        page.locator(".sera-explorer .list [role=status]", has_text=re.compile("^1 found")).wait_for()
         entries.first.click()
         settled(page)
         assert entries.first.get_attribute("aria-current") == "true"
@@ -172,7 +172,7 @@ def test_a_tree_with_eight_branches_is_shown_right(browser, explorer_address):
     with page_of(browser, explorer_address) as page:
         settled(page)
         page.get_by_label("Task, tree or goal").fill(TREE)
-        page.locator(".sera-explorer .list [role=status]", has_text="1 worst").wait_for()
+        page.locator(".sera-explorer .list [role=status]", has_text=re.compile("^1 found")).wait_for()
         page.locator(".sera-explorer .entry").first.click()
         settled(page)
         drawing = page.locator(".sera-explorer .drawing")
@@ -246,7 +246,7 @@ def test_hard_stores_in_explorer_and_report(browser, tmp_path, kind, words):
 def report(browser, store, place, *, name, **look):
     """Write and load the audit's page; returns its text."""
     file = place / f"{name}.html"
-    assert main(["audit", str(store.path), "--html", str(file)]) == 0
+    assert main(["audit", str(store.path), "--html", str(file)]) in (0, 3)  # 3: a gate names the fault of a bent store
     with page_of(browser, file.resolve().as_uri(), width=1280, **look) as page:
         assert page.locator("h1").inner_text()
         for summary in page.locator("summary").all():
@@ -270,7 +270,14 @@ def test_the_report_loads_light_dark_and_on_a_phone(browser, store, tmp_path):
         picture(page, "report-phone", full_page=True)
 
 
-@pytest.mark.parametrize(("name", "words"), [("learning", "What was learned?"), ("cost", "What did it cost?")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("calibration", "Do rubric scores mean anything?"),
+        ("learning", "What was learned?"),
+        ("cost", "What did it cost?"),
+    ],
+)
 def test_the_other_notebooks_run_as_apps(browser, store, name, words):
     with app(name, store) as address, page_of(browser, address) as page:
         page.get_by_role("heading", name=words).wait_for()
