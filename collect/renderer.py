@@ -1,9 +1,10 @@
 """Chat template -> append-only token ids.
 
 Invariant: the text of a model or a world never becomes a control token. The template is rendered with stand-ins for
-the contents and cut at them; the template's own pieces are encoded with special tokens, contents with special
-tokens split, so a planted ``<|end|>`` stays text. For ordinary text the ids equal `apply_chat_template`'s. Nothing
-already in a prompt is ever rendered again: `append` returns only what follows a completion.
+the contents and cut at them; the template's own pieces are encoded with control tokens, contents with control
+tokens split, so a planted ``<|end|>`` or ``<tool_call>`` stays text. For ordinary text the ids equal
+`apply_chat_template`'s. Nothing already in a prompt is ever rendered again: `append` returns only what follows a
+completion.
 
 Run: ``ChatRenderer.load(directory).open([Message("user", "hello")])``; needs tokenizer.json and a chat template.
 """
@@ -22,11 +23,13 @@ from sera_data.errors import SeraError
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from tokenizers import Tokenizer
+    from tokenizers import AddedToken, Tokenizer
 
 from schemas.words import FinishReason
 
 MARK = "\ue000"
+TAG = re.compile(r"<[^<>\s]+>")
+TAGS = ("think", "tool_call", "tool_response")
 UNFINISHED = "\ufffd"
 
 
@@ -46,6 +49,7 @@ class ChatRenderer:
         stop_ids: Sequence[int] = (),
     ) -> None:
         self._tokenizer = tokenizer
+        tokenizer.add_special_tokens(_unmarked_controls(tokenizer, template))
         self._template = compile_template(template)
         self._variables = dict(variables or {})
         _, after, start = self._pieces(_probe("user", "assistant", "user"))[1:]
@@ -164,6 +168,20 @@ def read_template(directory: Path, settings: Mapping[str, Any]) -> str:
         return template
     msg = f"no chat template in {directory}"
     raise RendererError(msg, hint="add chat_template.jinja (instruct models have one)")
+
+
+def _unmarked_controls(tokenizer: Tokenizer, template: str) -> list[AddedToken]:
+    """Added tokens that steer a chat and are not marked special: Qwen has ``<tool_call>`` and ``<think>`` so.
+
+    Other added tokens, such as the item names of the pocket policies, are words and stay what they are.
+    """
+    from tokenizers import AddedToken
+
+    return [
+        AddedToken(text, special=True, normalized=False)
+        for text in (token.content for token in tokenizer.get_added_tokens_decoder().values() if not token.special)
+        if TAG.fullmatch(text) and (text in template or text.startswith("<|") or text.strip("</>") in TAGS)
+    ]
 
 
 def _probe(*roles: str) -> list[dict[str, str]]:
