@@ -21,6 +21,7 @@ from collect.budget import EnvironmentBudget
 from collect.config import CollectConfig
 from collect.context import TreeContext
 from collect.dialect import dialect_for
+from collect.label_selection import stored_world
 from collect.policies import open_policy, policy_hash, policy_rows, style_of
 from collect.policy import Policy
 from collect.records import Row
@@ -29,11 +30,10 @@ from collect.reselect import played_with, query
 from collect.revival import TreeRows, revive
 from collect.rubrics import score_node
 from collect.seeds import Seeds
-from collect.services import Services, TreePlan
+from collect.services import Services, Style, TreePlan
 from collect.shard import Provenance, runs_row
 from collect.together import together
 from collect.world import Task
-from collect.worlds import open_world
 from schemas.words import Role, ShardPhase
 from sera_data import ShardWriter
 from sera_data.config import Config, run_id
@@ -132,7 +132,7 @@ async def _score_tree(
     first = tables["nodes"][0]
     task = task_of_row(_rows(store, "revive_task", unit["tree_id"])[0])
     phase = phases[first["run_id"]]
-    context = _context(task, first, phase, policies, spec)
+    context = tree_context(task, first, phase, policies, style_of(spec))
     introduce(context.world, task)
     records = revive(context.world, TreeRows(unit["tree_id"], **tables))
     nodes = [records[name] for name in unit["nodes"]]
@@ -143,13 +143,16 @@ async def _score_tree(
     return turns, [row | tree | {"phase": PHASE} for node in nodes for row in node.score_rows]
 
 
-def _context(task: Task, root: Row, phase: CollectConfig, policies: Mapping[Role, Policy], spec: str) -> TreeContext:
-    world = open_world(task.world, profile=task.profile)
+def tree_context(
+    task: Task, root: Row, phase: CollectConfig, policies: Mapping[Role, Policy], style: Style
+) -> TreeContext:
+    """A stored tree's context: its own settings and seeds; `policies` in `style` unless its run had one of its own."""
+    world = stored_world(task.world, task.profile)
     services = Services(
         world=world,
         policies=policies,
         settings=phase.tree_settings(),
-        style=style_of(spec) if phase.style == "auto" else phase.style,
+        style=style if phase.style == "auto" else phase.style,
         dialect=dialect_for(world, phase.dialect),
     )
     plan = TreePlan(root["run_id"], root["epoch"], task, root["sample"], root["purpose"], phase.seed)

@@ -38,7 +38,7 @@ def revive(world: World[Any], rows: TreeRows) -> dict[str, NodeRecord]:
     turns: dict[str, list[Row]] = {}
     for turn in rows.turns:
         turns.setdefault(turn["node_id"], []).append(dict(turn))
-    rubrics = {row["delegation_id"]: row for row in rows.rubrics if row["valid"]}
+    rubrics = {row["delegation_id"]: row for row in rows.rubrics if row["valid"] and row["phase"] == "collect"}
     branches = {(row["delegation_id"], row["branch"]): row for row in rows.branches}
     for row in sorted(rows.nodes, key=lambda row: row["depth"]):
         parent = found.get(row["parent_id"] or "")
@@ -54,6 +54,7 @@ def revive(world: World[Any], rows: TreeRows) -> dict[str, NodeRecord]:
             launch = launches[name]
         node = found[row["node_id"]] = _node(world, row, turns.get(row["node_id"], []), parent, launch)
         if launch is not None:
+            launch.start = node.start
             launch.branches.append(node)
             if branches[launch.delegation_id, row["branch"]]["committed"]:
                 launch.chosen = len(launch.branches) - 1
@@ -71,7 +72,7 @@ def _launch(parent: NodeRecord, row: Row, branch: Row, rubric: Row | None) -> De
         targets=_parsed(row["targets"]),
         goal=row["goal"],
         context=row["context"],
-        start=None,
+        start=None,  # set with its first branch, which starts there
         depth=row["depth"],
         turns=row["turn_budget"],
         k=branch["k"],

@@ -28,7 +28,7 @@ from collect.turn_rows import failed_completion, turn_row
 from collect.world import Agent
 from schemas.rubric import Rubric
 from schemas.score import Score, weighted_score
-from schemas.words import TurnKind
+from schemas.words import Phase, TurnKind
 
 V = TypeVar("V")
 
@@ -42,7 +42,28 @@ class Attempt:
     error: str | None
 
 
-async def write_rubric(context: TreeContext, delegation: DelegationRecord) -> None:
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """Which of a delegation's rubrics it is: the k-th; of the tree itself (run None), or of a later refresh run."""
+
+    k: int = 0
+    run: str | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """What its rows say of when they were made."""
+        return "collect" if self.run is None else "refresh"
+
+    def rubric_id(self, delegation: DelegationRecord, writer: str, attempt: int) -> str:
+        """A refresh puts its run before the writer, so that no two rubrics share an id."""
+        run = "" if self.run is None else f"{self.run}~"
+        return f"{delegation.delegation_id}~{run}{writer}~{self.k}~{attempt}"
+
+
+OWN = Edition()
+
+
+async def write_rubric(context: TreeContext, delegation: DelegationRecord, *, edition: Edition = OWN) -> None:
     """Ask the writer until a rubric is valid; on return the rubric is frozen in `delegation` or all attempts failed."""
     source = context.settings.rubric.source
     if source != "policy":
@@ -53,7 +74,7 @@ async def write_rubric(context: TreeContext, delegation: DelegationRecord) -> No
     child = Agent(f"{delegation.delegation_id}b0", delegation.depth, delegation.targets)
     min_items = context.settings.rubric.min_items
     for attempt in range(context.settings.rubric.attempts):
-        rubric_id = f"{delegation.delegation_id}~{writer.identity.name}~0~{attempt}"
+        rubric_id = edition.rubric_id(delegation, writer.identity.name, attempt)
         transcript = Transcript(
             writer,
             role="writer",
@@ -67,14 +88,16 @@ async def write_rubric(context: TreeContext, delegation: DelegationRecord) -> No
             node=parent,
             kind="rubric",
             clock=parent.clock,
-            seed=context.seeds.of(delegation.delegation_id, role="writer", turn=delegation.step, attempt=attempt),
+            seed=context.seeds.of(
+                delegation.delegation_id, role="writer", turn=delegation.step, k=edition.k, attempt=attempt
+            ),
             deadline=parent.deadline,
             facts=_writer_facts(context, delegation, child),
             parse=lambda text: parse_rubric(text, min_items=min_items),
         )
         delegation.rubric_transcripts.append(transcript)
         stamp = parent.clock.tick()
-        delegation.rubric_rows.append(_rubric_row(delegation, rubric_id, result, stamp, attempt))
+        delegation.rubric_rows.append(_rubric_row(delegation, rubric_id, result, stamp, attempt, edition))
         if result.value is not None:
             delegation.rubric = result.value
             delegation.rubric_id = rubric_id
@@ -82,7 +105,9 @@ async def write_rubric(context: TreeContext, delegation: DelegationRecord) -> No
             return
 
 
-async def score_node(context: TreeContext, node: NodeRecord, *, deadline: Deadline | None = None) -> None:
+async def score_node(
+    context: TreeContext, node: NodeRecord, *, deadline: Deadline | None = None, edition: Edition = OWN
+) -> None:
     """Apply the frozen rubric of the node's delegation to the ended node; every attempt is a row.
 
     deadline: of the tree while it still runs; None = a time of its own.
@@ -95,7 +120,7 @@ async def score_node(context: TreeContext, node: NodeRecord, *, deadline: Deadli
     clock = Clock(max(node.order_end, delegation.rubric_stamp))
     deadline = deadline or Deadline(context.settings.budgets.wall_s)
     for attempt in range(context.settings.rubric.attempts):
-        session = f"{node.node_id}~{scorer.identity.name}~0~{attempt}"
+        session = f"{node.node_id}~{scorer.identity.name}~{edition.k}~{attempt}"
         transcript = _scorer_transcript(context, node, rubric, session)
         result = await _attempt(
             context,
@@ -103,13 +128,13 @@ async def score_node(context: TreeContext, node: NodeRecord, *, deadline: Deadli
             node=node,
             kind="score",
             clock=clock,
-            seed=context.seeds.of(node.node_id, role="scorer", attempt=attempt),
+            seed=context.seeds.of(node.node_id, role="scorer", k=edition.k, attempt=attempt),
             deadline=deadline,
             facts=_scorer_facts(context, node, rubric),
             parse=lambda text: parse_score(text, rubric),
         )
         node.score_transcripts.append(transcript)
-        node.score_rows.append(_score_row(delegation, node, rubric, result, attempt))
+        node.score_rows.append(_score_row(delegation, node, rubric, result, attempt, edition))
         if result.value is not None:
             return
 
@@ -243,7 +268,9 @@ def _scorer_facts(context: TreeContext, node: NodeRecord, rubric: Rubric) -> dic
     }
 
 
-def _rubric_row(delegation: DelegationRecord, rubric_id: str, result: Attempt, stamp: int, attempt: int) -> Row:
+def _rubric_row(
+    delegation: DelegationRecord, rubric_id: str, result: Attempt, stamp: int, attempt: int, edition: Edition
+) -> Row:
     rubric: Rubric | None = result.value
     turn = result.row
     return {
@@ -253,9 +280,9 @@ def _rubric_row(delegation: DelegationRecord, rubric_id: str, result: Attempt, s
         "turn_id": turn["turn_id"],
         "writer": turn["policy"],
         "writer_version": turn["policy_version"],
-        "k": 0,
+        "k": edition.k,
         "attempt": attempt,
-        "phase": "collect",
+        "phase": edition.phase,
         "valid": rubric is not None,
         "error": result.error,
         "items": [item.model_dump() for item in rubric.items] if rubric else [],
@@ -268,7 +295,9 @@ def _rubric_row(delegation: DelegationRecord, rubric_id: str, result: Attempt, s
     }
 
 
-def _score_row(delegation: DelegationRecord, node: NodeRecord, rubric: Rubric, result: Attempt, attempt: int) -> Row:
+def _score_row(
+    delegation: DelegationRecord, node: NodeRecord, rubric: Rubric, result: Attempt, attempt: int, edition: Edition
+) -> Row:
     score: Score | None = result.value
     turn = result.row
     return {
@@ -278,7 +307,7 @@ def _score_row(delegation: DelegationRecord, node: NodeRecord, rubric: Rubric, r
         "scorer": turn["policy"],
         "scorer_version": turn["policy_version"],
         "attempt": attempt,
-        "phase": "collect",
+        "phase": edition.phase,
         "valid": score is not None,
         "error": result.error,
         "final_score": score.final_score if score else None,

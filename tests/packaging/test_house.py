@@ -47,8 +47,8 @@ def test_a_file_is_named_by_a_noun():
         assert not list((ROOT / package).rglob("util*.py"))
 
 
-COMMANDS = ["data", "tasks", "worlds", "collect", "label", "eval", "policy", "pocket", "credit", "learn", "loop",
-            "demo", "audit", "notebook"]  # fmt: skip
+COMMANDS = ["data", "tasks", "worlds", "collect", "label", "refresh", "eval", "policy", "pocket", "credit", "learn",
+            "loop", "demo", "audit", "notebook"]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
