@@ -43,6 +43,7 @@ def read_tasks(path: Path, *, profile: str | None = None) -> list[Task]:
     tasks: list[Task] = []
     seen: dict[str, int] = {}
     for number, body in _lines(path):
+        _refuse_published(path, number, body)
         task = _located(path, number, _task_or_record, body, profile or SYNC)
         if task.task_id in seen:
             msg = f"{path}:{number}: task {task.task_id} occurs already in line {seen[task.task_id]}"
@@ -55,7 +56,10 @@ def read_tasks(path: Path, *, profile: str | None = None) -> list[Task]:
 def import_published(path: Path, *, world_seed: int = 42, items_per_tier: int = 25) -> list[Task]:
     """Tasks of a published JSONL file, inventories and ids as published; each is checked to be solvable."""
     book = recipe_book(world_seed, items_per_tier)
-    tasks = [_located(path, number, _published_from, body, book) for number, body in _lines(path)]
+    tasks = []
+    for number, body in _lines(path):
+        _refuse_task(path, number, body)
+        tasks.append(_located(path, number, _published_from, body, book))
     seen: dict[str | None, int] = {}
     for number, task in enumerate(tasks, start=1):
         if task.upstream_id in seen:
@@ -131,6 +135,23 @@ def _located(path: Path, place: int | str, read: Any, *args: Any) -> Any:
     except ValueError as error:
         msg = f"{path}:{place}: {error}"
         raise UsageError(msg) from None
+
+
+def _refuse_published(path: Path, number: int, body: Any) -> None:
+    """A published TextCraft-Synth record where a task is wanted."""
+    if isinstance(body, dict) and "id" in body and "misc" in body:
+        msg = f"{path}:{number}: a record of a published TextCraft-Synth file, not a task"
+        raise UsageError(msg, hint=f"sera tasks import textcraft {path} --out tasks.jsonl, then name tasks.jsonl")
+
+
+def _refuse_task(path: Path, number: int, body: Any) -> None:
+    """A task, or a record of the other world, where a published TextCraft-Synth record is wanted."""
+    if is_record(body):
+        msg = f"{path}:{number}: a TextWorld-Sync record, not one of TextCraft-Synth"
+        raise UsageError(msg, hint=f"sera tasks import textworld {path}")
+    if isinstance(body, dict) and "task_id" in body and "spec" in body:
+        msg = f"{path}:{number}: a task already, nothing to import"
+        raise UsageError(msg, hint=f"play it: sera collect --tasks {path} --store STORE")
 
 
 def _task_or_record(body: Any, profile: str) -> Task:

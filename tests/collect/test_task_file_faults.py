@@ -3,13 +3,15 @@
 import json
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from collect.interruption import Interrupted, Interruption, Struck
-from collect.task_file import read_tasks
+from collect.task_file import import_published, read_tasks
 from collect.tasks import require_playable
 from sera_data.canonical import sha256_json
+from sera_data.cli import main
 from sera_data.errors import ConfigError, UsageError
 
 SPEC = {"world_seed": 1}
@@ -45,6 +47,30 @@ def test_a_file_that_is_no_task_file(tmp_path):
     for name in ("deep", "binary", "."):
         with pytest.raises(UsageError):
             read_tasks(tmp_path / name)
+
+
+def test_a_published_file_where_tasks_are_wanted_names_the_import(capsys, tmp_path):
+    published = Path(__file__).parents[1] / "data" / "textcraft_synth" / "val.jsonl"
+    for command in (["collect", "--policy", "scripted:oracle"], ["eval", "run", "--policy", "scripted:oracle"]):
+        assert main([*command, "--tasks", str(published), "--store", str(tmp_path / "store")]) == 2
+        err = capsys.readouterr().err
+        assert f"{published}:1: a record of a published TextCraft-Synth file" in err
+        assert f"sera tasks import textcraft {published} --out" in err
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (TASK, "a task already.*sera collect --tasks"),
+        ({"task_id": "x", "task_family": "conflict"}, "TextWorld-Sync.*import textworld"),
+    ],
+)
+def test_an_import_of_the_wrong_file_says_what_it_is(tmp_path, line, words):
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(line))
+    with pytest.raises(UsageError, match=rf"t\.jsonl:1: .*{words}"):
+        import_published(path)
 
 
 def library_call():
