@@ -63,7 +63,8 @@ def audit(
         msg = f"--margin must be between 0 and 1, got {margin}"
         raise UsageError(msg)
     if cross is not None:
-        raise typer.Exit(_cross(store, cross, as_json=json))
+        _cross(store, cross, as_json=json, reps=reps, seed=seed, margin=margin)
+        return
     rules = load_gates(None if gates in ("default", "none") else Path(gates))
     result = run_audit(
         store,
@@ -102,15 +103,24 @@ def _say_what_changed(result: Audit, page: Path) -> None:
         typer.echo(f"note: the older {page} no longer matches this store: {'; '.join(found)}", err=True)
 
 
-def _cross(store: Path, config: Path, *, as_json: bool) -> int:
-    """Hand over to the package that can call policies; analysis itself never does."""
+def _cross(store: Path, config: Path, *, as_json: bool, reps: int, seed: int, margin: float) -> None:
+    """Let the package that can call policies ask them, and measure the answers; analysis itself never calls one."""
     from importlib.metadata import entry_points
+
+    from rich.console import Console
+
+    from analysis.cross import crossed, print_crossed
 
     found = next(iter(entry_points(group="sera.cross")), None)
     if found is None:
         msg = "'sera audit --cross' needs the package 'collect', which is not installed here"
         raise UsageError(msg, hint="reinstall sera-data; the entry point group is sera.cross")
-    return int(found.load()(store, config, as_json=as_json))
+    lines, about = found.load()(store, config)
+    result = crossed(lines, about, store=str(store), reps=reps, seed=seed, margin=margin)
+    if as_json:
+        typer.echo(result.model_dump_json(indent=1))
+    else:
+        print_crossed(result, Console(highlight=False))
 
 
 def _print(result: Audit, *, full: bool) -> None:

@@ -13,7 +13,7 @@ from nodes as n
 left join (
     select node_id, max_by(value, scope) as value, max(scope) as scope
     from verdict_scopes
-    where value is not null
+    where value is not null and (scope = 'train' or (select coalesce(bool_or(use = 'audit'), false) from labels))
     group by node_id
 ) as v on v.node_id = n.node_id
 where n.delegation_id is not null and n.outcome <> 'infra_error'

@@ -18,12 +18,7 @@ launched as (
     left join judged as j using (delegation_id)
 ),
 child as (
-    select
-        count(*) as ran, count(y) as labelled,
-        count(*) filter (node_id in (
-            select s.node_id from scores as s where s.valid and s.attempt = 0 and s.phase = 'collect'
-        )) as scored
-    from audit_children
+    select count(*) as ran, count(y) as labelled from audit_children
 ),
 root as (
     select count(*) as trees, count(*) filter (outcome = 'infra_error') as infra, count(distinct task_id) as tasks
@@ -45,7 +40,6 @@ select
     (select count(*) from nodes where delegation_id is not null) as child_nodes,
     child.ran as child_nodes_ran,
     child.labelled as child_nodes_labelled,
-    child.scored as child_nodes_scored,
     (select count(distinct node_id) from audit_scored where valid) as child_nodes_audited,
     (select count(*) from audit_scored where valid) as audited_scores,
     (select count(*) from audit_scored where not valid) as unusable_scores,

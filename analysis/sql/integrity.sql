@@ -24,7 +24,7 @@ from scores where valid
 union all
 select
     'duplicate_score', 'scores that occur more than once under one key (rubric, node, scorer, version)',
-    (select count(*) - count(distinct (rubric_id, node_id, scorer, scorer_version)) from audit_scored where valid),
+    (select count(*) - count(distinct (group_id, node_id, scorer, scorer_version)) from audit_scored where valid),
     (select count(*) from audit_scored where valid)
 union all
 select

@@ -2,5 +2,5 @@
 --   auroc_gap = pooled AUROC - AUROC within groups
 create or replace temp table rank_gap as
 select r.slice, r.level, r.rep, r.auroc - p.auroc_within as auroc_gap
-from rank_metrics as r
-join pair_metrics as p on p.slice = r.slice and p.level = r.level and p.rep = greatest(r.rep, 0)
+from (select *, greatest(rep, 0)::int as pair_rep from rank_metrics) as r
+join (select slice, level, rep::int as pair_rep, auroc_within from pair_metrics) as p using (slice, level, pair_rep)
