@@ -150,6 +150,7 @@ def test_agents_chosen(capsys, sealed, tmp_path):
     assert any("goal" in line and line.endswith(": 88") for line in facts["lost"])
 
 
+@pytest.mark.slow
 def test_a_store_without_ids_gives_its_prompt_text_and_no_tokens(capsys, tmp_path):
     store = small_store(tmp_path / "s", tasks=1, samples=2, tokens=False)
     facts = export(capsys, store.path, tmp_path / "trl", "--to", "trl")

@@ -62,6 +62,7 @@ def test_a_store_goes_up_private_with_a_card_and_comes_back_whole(hub, store, ca
     assert TOKEN.encode() not in b"".join(p.read_bytes() for p in (tmp_path / "back").rglob("*") if p.is_file())
 
 
+@pytest.mark.slow
 def test_a_pulled_store_goes_on(hub, store, capsys, tmp_path):
     sera(capsys, "push", store.path, "me/trees")
     sera(capsys, "pull", "me/trees", tmp_path / "back")
