@@ -223,6 +223,14 @@ def test_a_failing_gate_ends_with_exit_code_3(store, tmp_path, capsys):
     assert main([*command, str(good)]) == 0
 
 
+def test_a_store_with_a_fault_ends_with_exit_code_3_unless_told_otherwise(tmp_path, capsys):
+    _changed(tmp_path / "store", lambda rows: rows["scores"][0].update(final_score=1.5))
+    command = ["audit", str(tmp_path / "store"), "--json", "--reps", "0"]
+    assert main(command) == 3
+    assert "integrity.score_out_of_range is 1" in capsys.readouterr().err
+    assert main([*command, "--gates", "none"]) == 0
+
+
 def test_gates_with_too_few_observations_do_not_fail(store):
     rules = GateFile.model_validate(
         {"gates": [{"metric": "pair_accuracy", "side": "below", "min_n": 10**6, "fail": 1.0}]}
@@ -267,6 +275,40 @@ def test_integrity_finds_planted_faults(tmp_path):
     assert found["score_out_of_range"] == 1
     assert found["rubric_after_child"] == 1
     assert found["not_one_committed"] == 1
+
+
+def test_against_an_older_audit_says_what_is_different(store, audit, tmp_path, capsys):
+    """The first epoch against both: other data, other versions, and changes with paired intervals."""
+    first = noisy_store(tmp_path / "first", epochs=1, tasks=6, samples=2)
+    both = run_audit(store, reps=60, against=str(first.path)).comparison
+    assert not both.matches
+    assert any(text.startswith("scorer tester version 0 then, ") for text in both.differences)
+    assert any("e000001" in text and "new or changed" in text for text in both.differences)
+    accuracy = next(change for change in both.changes if change.metric == "pair_accuracy")
+    alone = run_audit(first, reps=0).headline["pair_accuracy"].value
+    assert (accuracy.before, accuracy.now) == (alone, audit.headline["pair_accuracy"].value)
+    assert accuracy.low <= accuracy.change <= accuracy.high
+    old = tmp_path / "old.json"
+    old.write_text(audit.model_dump_json(), encoding="utf-8")
+    same = run_audit(store, reps=0, against=str(old)).comparison
+    assert same.matches
+    assert all(abs(change.change) < 1e-12 for change in same.changes if change.change is not None)
+    with pytest.raises(UsageError, match="is not an audit"):
+        run_audit(store, reps=0, against=str(tmp_path / "none.json"))
+
+
+def test_a_page_that_no_longer_matches_is_named_before_it_is_replaced(tmp_path, capsys):
+    store = small.small_store(tmp_path / "store", tasks=1)
+    command = ["audit", str(store.path), "--reps", "0", "--gates", "none"]
+    assert main(command) == 0
+    assert main(command) == 0
+    assert "no longer matches" not in capsys.readouterr().err
+    small.write_epoch(store, tasks=1, version=1)
+    assert main(command) == 0
+    note = capsys.readouterr().err
+    assert "store-audit.html no longer matches this store" in note
+    assert "e000001 new or changed" in note
+    assert "version 1" in note
 
 
 def test_missing_store_is_one_line(tmp_path, capsys):
