@@ -41,7 +41,7 @@ ABOUT: dict[str, str] = {
     "notebook": "Open a notebook on a store",
     "policy": "Inspect a policy directory",
     "pocket": "Build or check the pocket policy",
-    "data": "Look into, seal, verify and clean a store",
+    "data": "Look into, exchange, seal, verify and clean a store",
 }
 
 EXTRA: dict[str, str] = {

@@ -1,6 +1,7 @@
-"""`sera data`: look into, seal, verify, snapshot and clean a store.
+"""`sera data`: look into, exchange, seal, verify, snapshot and clean a store.
 
-Invariant: `ls`, `sql`, `describe` and `verify` change nothing. Heavy modules are imported inside the commands.
+Invariant: `ls`, `sql`, `shell`, `describe`, `costs`, `export`, `push` and `verify` change nothing in the store. Heavy
+modules are imported inside the commands.
 
 Run: ``sera data ls STORE``, ``sera data sql STORE "select ..."``.
 """
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 GROUP = "sera.data"
 app = typer.Typer(
-    help="Look into, seal, verify and clean a store.\n\nExample: sera data ls runs/demo/store",
+    help="Look into, exchange, seal, verify and clean a store.\n\nExample: sera data ls runs/demo/store",
     pretty_exceptions_enable=False,
     add_completion=False,
     no_args_is_help=True,
