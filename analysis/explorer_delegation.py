@@ -90,9 +90,9 @@ def _rubric(rubric: Row | None) -> str:
     by = f"written by {rubric['writer']} v{rubric['writer_version']}, order stamp {rubric['order_stamp']}"
     return (
         f"{grid('Criteria', ['criterion', 'what it asks', 'weight'], items)}"
-        f"{text_block(rubric['success_gate'], label='No score above 0 unless')}"
+        f"<div class=rules>{text_block(rubric['success_gate'], label='No score above 0 unless')}"
         f"{text_block(rubric['failure_conditions'], label='Score 0 if')}"
-        f"{text_block(rubric['procedure'], label='How to combine')}"
+        f"{text_block(rubric['procedure'], label='How to combine')}</div>"
         f'<p class="quiet">{escape(by)}, sha256 <code>{escape((rubric["rubric_sha256"] or "")[:12])}</code></p>'
     )
 

@@ -12,26 +12,25 @@ app = marimo.App(width="medium", app_title="Rubric calibration")
 
 @app.cell
 def _():
-    import os
-
     import marimo as mo
 
     import sera_data as sd
     from analysis import charts, measure
     from analysis.audit import run_audit
     from analysis.metrics import HEADLINES, METRICS, SECTIONS
+    from analysis.notebook_arguments import arguments
     from analysis.query import SQL, statement
     from analysis.wording import basis_text, interval_text, value_text
 
     return (
-        HEADLINES, METRICS, SECTIONS, SQL, basis_text, charts, interval_text, measure, mo, os, run_audit, sd, statement,
-        value_text,
+        HEADLINES, METRICS, SECTIONS, SQL, arguments, basis_text, charts, interval_text, measure, mo,
+        run_audit, sd, statement, value_text,
     )  # fmt: skip
 
 
 @app.cell
-def _(mo, os, sd):
-    path = mo.cli_args().get("store") or os.environ.get("SERA_STORE")
+def _(arguments, mo, sd):
+    path = arguments().get("store")
     mo.stop(path is None, mo.md("**No store named.** Run `sera notebook calibration STORE`, or set `SERA_STORE`."))
     store = sd.open(path)
     known_epochs = sorted({row[0] for row in store.sql("select distinct epoch from nodes").fetchall()})
@@ -148,7 +147,7 @@ def _(chosen, mo, statement):
 @app.cell
 def _(mo):
     query = mo.ui.code_editor(
-        value="select slice, level, pairs, half / pairs as pair_accuracy\nfrom pair_cells where slice <> 'all'",
+        value="from audit_pairs order by gap limit 20",
         language="sql",
         label="Your own query, on the store's tables and views and on the audit's tables",
     )

@@ -12,19 +12,18 @@ app = marimo.App(width="medium", app_title="Cost")
 
 @app.cell
 def _():
-    import os
-
     import marimo as mo
 
     import sera_data as sd
+    from analysis.notebook_arguments import arguments
     from sera_data.queries import query
 
-    return mo, os, query, sd
+    return arguments, mo, query, sd
 
 
 @app.cell
-def _(mo, os, sd):
-    path = mo.cli_args().get("store") or os.environ.get("SERA_STORE")
+def _(arguments, mo, sd):
+    path = arguments().get("store")
     mo.stop(path is None, mo.md("**No store named.** Run `sera notebook cost STORE`, or set `SERA_STORE`."))
     store = sd.open(path)
     connection = store.connect()

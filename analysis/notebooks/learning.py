@@ -12,23 +12,22 @@ app = marimo.App(width="medium", app_title="Learning")
 
 @app.cell
 def _():
-    import os
-
     import altair as alt
     import marimo as mo
 
     import sera_data as sd
     from analysis.audit import epoch_summary
     from analysis.charts import BLUE, ORANGE
+    from analysis.notebook_arguments import arguments
     from analysis.query import rows
     from analysis.wording import interval_text, value_text
 
-    return BLUE, ORANGE, alt, epoch_summary, interval_text, mo, os, rows, sd, value_text
+    return BLUE, ORANGE, alt, arguments, epoch_summary, interval_text, mo, rows, sd, value_text
 
 
 @app.cell
-def _(mo, os, sd):
-    path = mo.cli_args().get("store") or os.environ.get("SERA_STORE")
+def _(arguments, mo, sd):
+    path = arguments().get("store")
     mo.stop(path is None, mo.md("**No store named.** Run `sera notebook learning STORE`, or set `SERA_STORE`."))
     store = sd.open(path)
     return path, store
@@ -59,7 +58,7 @@ def _(epochs, interval_text, mo, path, value_text):
             "95 % interval": interval_text(e.pair_accuracy),
             "mean hinge": value_text(e.mean_hinge),
             "updates": ", ".join(f"{stage} {u.updates}" for stage, u in e.updates.items()) or "none",
-            "skipped": sum(u.skipped for u in e.updates.values()),
+            "skipped": [f"{stage} {u.skipped}" for stage, u in e.updates.items() if u.skipped],
         }
         for e in epochs
     ]

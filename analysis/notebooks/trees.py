@@ -13,7 +13,6 @@ app = marimo.App(width="full", app_title="Tree explorer")
 
 @app.cell
 def _():
-    import os
     from pathlib import Path
 
     import marimo as mo
@@ -24,19 +23,20 @@ def _():
     from analysis.explorer_store import ExplorerStore
     from analysis.explorer_tokenizer import find_decoder
     from analysis.explorer_widget import explorer_widget
+    from analysis.notebook_arguments import arguments
 
-    return Explorer, ExplorerStore, Path, TITLES, explorer_widget, find_decoder, mo, os, sd
+    return Explorer, ExplorerStore, Path, TITLES, arguments, explorer_widget, find_decoder, mo, sd
 
 
 @app.cell
-def _(ExplorerStore, Path, find_decoder, mo, os, sd):
-    arguments = {key: Path(str(value)) for key, value in mo.cli_args().to_dict().items()}
-    path = arguments.get("store") or os.environ.get("SERA_STORE")
+def _(ExplorerStore, Path, arguments, find_decoder, mo, sd):
+    given = {key: Path(value) for key, value in arguments().items()}
+    path = given.get("store")
     mo.stop(path is None, mo.md("**No store named.** Run `sera notebook trees STORE`, or set `SERA_STORE`."))
     store = sd.open(path)
     with mo.status.spinner("Reading the store's trees"):
-        trees = ExplorerStore(store, credit=arguments.get("credit"), ratios=arguments.get("ratios"))
-        decode = find_decoder(trees.tokenizer_hashes(), arguments.get("tokenizer"))
+        trees = ExplorerStore(store, credit=given.get("credit"), ratios=given.get("ratios"))
+        decode = find_decoder(trees.tokenizer_hashes(), given.get("tokenizer"))
     return decode, path, store, trees
 
 
