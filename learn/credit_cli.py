@@ -49,6 +49,7 @@ def credit(
     rows: Annotated[
         Path | None, typer.Option(help="Write the credit rows to this .parquet, .csv or .json file.")
     ] = None,
+    head: Annotated[int, typer.Option(min=0, max=10_000, help="Also print the first rows.")] = 0,
     groups: Annotated[bool, typer.Option("--groups", help="Name every dropped group with its reason.")] = False,
     sealed: Annotated[bool, typer.Option("--sealed", help="Read sealed epochs only, as a learn phase does.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -90,6 +91,8 @@ def credit(
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
     _print(summary, groups=groups)
+    if head:
+        _print_rows(result, head)
     if rows is not None:
         print(f"{summary['rows']} rows written to {rows}")
 
@@ -212,6 +215,18 @@ def _print(summary: dict[str, Any], *, groups: bool) -> None:
     if groups:
         _print_groups(console, summary)
     console.print(f"rows {summary['rows']}, sha256 {summary['credit_sha256']}", soft_wrap=True)
+
+
+def _print_rows(result: Credit, n: int) -> None:
+    from learn.registered import query
+
+    relation = result.connection.sql(query("credit_head"), params={"n": n})
+    for row in relation.fetchall():
+        facts = dict(zip(relation.columns, row, strict=True))
+        span = f"[{facts['token_start']}, {facts['token_end']})"
+        paid = f"{_number(facts['reward'])} - {_number(facts['baseline'])} -> {_number(facts['advantage'])}"
+        trained = "" if facts["trained"] else "  not trained"
+        print(f"{facts['stage']}  {facts['group_id']}  {facts['turn_id']} {span}  {paid}{trained}")
 
 
 def _print_groups(console: Any, summary: dict[str, Any]) -> None:

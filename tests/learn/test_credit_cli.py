@@ -72,6 +72,14 @@ def test_the_table_names_stages_groups_and_reasons(capsys, store):
         assert text in out
 
 
+def test_rows_and_dropped_groups_are_shown_when_asked_for(capsys, store):
+    assert main(["credit", str(store), "--head", "2", "--groups"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[-2:]] == ["delegation", "delegation"]
+    assert " -> " in lines[-1]
+    assert sum(line.startswith("  rubric 0/") and line.endswith("every advantage is 0") for line in lines) == 1
+
+
 def test_a_users_sql(capsys, store, tmp_path):
     path = tmp_path / "mine.sql"
     path.write_text(
