@@ -122,6 +122,12 @@ class LearnConfig(Config):
     stores: tuple[str, ...] = Field(
         default=(), description="Further stores to learn from: PATH for its newest epoch, or PATH@EPOCH."
     )
+    refresh: str | None = Field(
+        default=None, description="Refresh run whose rubrics and scores the rubric stage reads; null: the trees' own."
+    )
+    hold_out: float = Field(
+        default=0.0, ge=0, lt=1, description="Share of the tasks whose rubrics are never trained, kept for the audit."
+    )
     schedule: str | None = Field(
         default=None, description="Updates per stage, 'execution:16,delegation:2,rubric:2'; null: the method's."
     )

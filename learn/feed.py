@@ -18,6 +18,7 @@ from learn.config import LearnConfig
 from learn.credit import Credit, compute_credit, hash_rows
 from learn.datum import Datum
 from learn.depth_weights import weigh
+from learn.refreshed import held_out
 from learn.registered import query
 from learn.rule import Method
 from learn.schedule import Schedule, parse_schedule
@@ -67,9 +68,14 @@ class Feed:
         require_collected(connection, method)
         self.credit = compute_credit(connection, method, where=where_of(config))
         _require_temperature(self.credit, config.loss.temperature)
+        self.held_out = held_out(connection, config.hold_out)
         self.order = {
             stage: order_groups(
-                self.credit.groups(stage), seed=config.seed, epoch=epoch, stage=stage, reuse=config.reuse
+                [group for group in self.credit.groups(stage) if not self._is_held_out(stage, group)],
+                seed=config.seed,
+                epoch=epoch,
+                stage=stage,
+                reuse=config.reuse,
             )
             for stage in self.schedule.stages
         }
@@ -99,6 +105,9 @@ class Feed:
         taken = {stage: len(groups)}
         return Meal(stage, groups, datums, hash_rows(rows), len(dropped), skip_reason=reason, taken=taken)
 
+    def _is_held_out(self, stage: Stage, group: str) -> bool:
+        return stage == "rubric" and group.partition("/")[2] in self.held_out
+
     def starts_empty(self) -> bool:
         """True when the first update of the phase has no group, so that nothing will be trained."""
         return any(not self.order[stage] for stage in self.schedule.stages_at(self.start))
@@ -106,6 +115,9 @@ class Feed:
     def _why_empty(self, stage: Stage, used: int) -> str:
         if used:
             return f"stage {stage} has no group left, {used} were trained"
+        held = sum(self._is_held_out(stage, group) for group in self.credit.groups(stage))
+        if held:
+            return f"stage {stage} has no group left, {held} are held out by hold_out {self.config.hold_out:g}"
         reasons = sorted({d.reason for d in self.credit.dropped if d.stage == stage})
         count = sum(d.stage == stage for d in self.credit.dropped)
         if not count:

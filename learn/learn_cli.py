@@ -39,6 +39,12 @@ def learn(
     beside: Annotated[
         list[str] | None, typer.Option("--with", help="A further store, PATH or PATH@EPOCH; may be repeated.")
     ] = None,
+    stage: Annotated[
+        str | None, typer.Option(help="Train this stage alone: execution, delegation or rubric; schedule=STAGE:1.")
+    ] = None,
+    refresh: Annotated[
+        str | None, typer.Option(help="Refresh run whose rubrics and scores the rubric stage reads.")
+    ] = None,
     epoch: Annotated[int | None, typer.Option(help="Epoch to learn from; the newest sealed one by default.")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override of a setting, a.b=value; may be repeated.")
@@ -58,7 +64,9 @@ def learn(
 
     if local_rank is not None:
         os.environ.setdefault("LOCAL_RANK", str(local_rank))
-    settings = _settings(config, method, credit, where, beside or [], overrides or [])
+    alone = [f"schedule={json.dumps(f'{stage}:1')}"] if stage else []
+    alone += [f"refresh={json.dumps(refresh)}"] if refresh else []
+    settings = _settings(config, method, credit, where, beside or [], [*(overrides or []), *alone])
     sinks = parse_sinks(log)
     chosen = _method(settings)
     policy = policy_directory(start)
@@ -110,9 +118,11 @@ def _settings(
 
 def _method(settings: LearnConfig) -> Method:
     from learn.method import open_method
+    from learn.refreshed import on_refreshed
 
     method = open_method(settings.method)
-    return method.with_credit(Path(settings.credit)) if settings.credit else method
+    method = method.with_credit(Path(settings.credit)) if settings.credit else method
+    return on_refreshed(method, settings.refresh) if settings.refresh else method
 
 
 def _run(

@@ -41,11 +41,13 @@ from learn.record import (
     identity,
     read_result,
 )
+from learn.refreshed import require_refresh
 from learn.resume import resume
 from learn.rule import Method
 from learn.stores import added, further_stores, require_different_trees
 from schemas import TABLES
 from schemas.table import FLOAT64
+from sera_data.damage import require_sound
 from sera_data.errors import StoreError
 from sera_data.plan import Plan, read_plan
 from sera_data.snapshot import Snapshot, read_snapshot
@@ -68,6 +70,8 @@ def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]]
     snapshot = _snapshot(phase)
     connection = phase.store.connect(view="sealed", snapshot=snapshot.name, files="own")
     try:
+        if ranks.first:
+            require_sound(connection)  # a flipped bit may read as another number: nothing is trained from one
         engine, state = _train(phase, connection, snapshot, ranks, on_row)
     finally:
         connection.close()
@@ -84,7 +88,9 @@ def open_phase(
     store: Store, *, config: LearnConfig, method: Method, policy: Path, out: Path, epoch: int | None
 ) -> Phase:
     """Check the start policy and find the epoch: the newest sealed collect epoch unless one is named."""
-    return Phase(store, config, method, read_policy_directory(policy), out, choose_epoch(store, epoch))
+    chosen = choose_epoch(store, epoch)
+    require_refresh(store, config.refresh, chosen)
+    return Phase(store, config, method, read_policy_directory(policy), out, chosen)
 
 
 def _claim(phase: Phase) -> Plan:
