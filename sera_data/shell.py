@@ -165,11 +165,7 @@ class Shell:
             raise UsageError(msg, hint="the ending says how: .csv, .json, .parquet, else a text table")
         path = Path(words[0])
         fmt = {f".{f.value}": f for f in Format}.get(path.suffix, Format.table)
-        try:
-            write_rows(self.last, fmt, path)
-        except OSError as error:
-            msg = f"{path} was not written: {error.strerror or error}"
-            raise UsageError(msg) from None
+        write_rows(self.last, fmt, path)
         print(f"{len(self.last)} rows in {path}")
 
     def _read(self, words: list[str]) -> None:

@@ -12,7 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from sera_data.cli import main
-from sera_data.errors import UsageError
+from sera_data.errors import StoreError, UsageError
 from sera_data.query import run_query
 from sera_data.shell import Shell, is_complete
 from sera_data.shell_cli import converse, interruptible_call, prompt
@@ -108,6 +108,15 @@ def test_long_results_are_cut_and_say_so(connection, capsys):
     assert "3 more rows" in out
     fed(connection, ".mode json", "select * from range(500);")
     assert len(json.loads(capsys.readouterr().out)) == 500
+
+
+def test_a_result_that_cannot_be_saved_leaves_the_shell_usable(connection, tmp_path):
+    shell = fed(connection, "select 1;")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="was not written"):
+        shell.feed(f".save {tmp_path / 'file' / 'x.csv'}")
+    shell.feed(f".save {tmp_path / 'x.json'}")
+    assert json.loads((tmp_path / "x.json").read_text()) == [{"1": 1}]
 
 
 def test_read_runs_a_file(connection, capsys, tmp_path):
