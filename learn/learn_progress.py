@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
     from learn.record import Result
 
 LOW_ESS = 0.5
+COLUMNS = {
+    "loss": "loss",
+    "grad_norm": "norm",
+    "entropy": "entropy",
+    "ratio_mean": "ratio",
+    "ratio_max": "max",
+    "clip_share": "clip",
+    "ess": "ess",
+    "kl": "kl",
+}  # short, so that the table fits a terminal of 80 columns
 
 
 class LearnProgress(ProgressDisplay):
@@ -72,12 +83,11 @@ def summary(result: Result, seconds: float) -> dict[str, Any]:
 def print_result(result: Result, seconds: float) -> None:
     """The rows as a table, and where the policy is."""
     console = Console()
-    columns = ("loss", "grad_norm", "entropy", "ratio_mean", "ratio_max", "clip_share", "ess", "kl")
-    table = Table("version", "stage", "groups", "sequences", "tokens", *columns, title=f"learn phase {result.plan}")
+    table = Table("v", "stage", "groups", *COLUMNS.values(), box=SIMPLE, pad_edge=False, padding=0)
+    table.title = f"learn phase {result.plan}"
     for row in result.rows:
-        cells = [f"{row[name]:.4g}" if row[name] is not None else "" for name in columns]
-        counts = [str(len(row["group_ids"])), str(row["n_datums"]), str(row["n_tokens"])]
-        table.add_row(str(row["version_in"]), row["stage"], *counts, *cells)
+        cells = [f"{row[name]:.3g}" if row[name] is not None else "" for name in COLUMNS]
+        table.add_row(str(row["version_in"]), row["stage"], str(len(row["group_ids"])), *cells)
     console.print(table)
     for row in result.rows:
         if row["skip_reason"]:
