@@ -27,6 +27,9 @@ from analysis.explorer_state import state_changes
 
 Row = Mapping[str, Any]
 
+LABELS = {"succeeded": "success", "failed": "failure", "no verdict": "none"}
+"""A verdict as the short word of a narrow column."""
+
 
 def delegation_panel(delegation: Mapping[str, Any], *, launch: Row | None) -> str:
     """One delegation; `launch` is its row of the drawn tree, with the ranking in counts."""
@@ -102,7 +105,7 @@ def _side_by_side(branches: Sequence[Row], rubric: Row | None, scores: Sequence[
     found = [mine.get(b["node_id"]) for b in branches]
     head = ["", *(_branch_head(b) for b in branches)]
     body = [
-        ["label", *(f"{verdict_mark(b['verdict'])} {verdict_word(b['verdict'])}" for b in branches)],
+        ["label", *(f"{verdict_mark(b['verdict'])} {LABELS[verdict_word(b['verdict'])]}" for b in branches)],
         ["score", *(_score(s) for s in found)],
         *_item_rows(rubric, found),
         ["steps", *("" if b["n_turns"] is None else f"{b['n_turns']} of {b['turn_budget']}" for b in branches)],

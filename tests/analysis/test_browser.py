@@ -281,6 +281,6 @@ def test_the_report_loads_light_dark_and_on_a_phone(browser, store, tmp_path):
 def test_the_other_notebooks_run_as_apps(browser, store, name, words):
     with app(name, store) as address, page_of(browser, address) as page:
         page.get_by_role("heading", name=words).wait_for()
-        page.locator("marimo-table").first.wait_for()
+        page.locator("marimo-table table").first.wait_for()
         picture(page, f"notebook-{name}", full_page=True)
         assert page.locator(".marimo-error, [data-testid=cell-error]").count() == 0

@@ -111,7 +111,7 @@ def test_branches_stand_side_by_side(trees):
     detail = Explorer(trees).answer({"open": f"delegation:{TREE}/t1d0"})["detail"]
     table = detail[detail.index("8 branches from one state") :]
     assert re.findall(r">b(\d)</button>", table) == [str(b) for b in range(8)]
-    assert table.count("succeeded</td>") == table.count("failed</td>") == 4
+    assert table.count(" success</td>") == table.count(" failure</td>") == 4
     assert re.findall(r"<b>(0\.\d\d)</b>", table) == ["0.75", "0.25", "0.75", "0.25", "0.75", "0.50", "0.75", "0.25"]
     for word in ("The target item is there", "the target item is missing", "weighted sum", "order stamp"):
         assert word in detail
