@@ -145,6 +145,7 @@ def test_fleiss_on_a_worked_example():
     assert part.metrics["kappa"].note == "no node has verdicts of both"
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_a_bootstrap_over_tasks():
     labels = made(tasks=60, per_task=4, votes=1, invalid=0, seed=7)
     kappa = whole(measured(labels, reps=400)).metrics["kappa"]

@@ -208,6 +208,7 @@ def ece(score, y):
     return sum(abs((score - y)[score == s].sum()) for s in np.unique(score)) / len(y)
 
 
+@pytest.mark.slow
 def test_intervals_are_close_to_an_ordinary_cluster_bootstrap():
     """Tasks drawn with replacement in numpy, against Poisson weights in SQL."""
     rows = scored_rows(seed=8, tasks=60)
@@ -235,6 +236,7 @@ def test_intervals_are_close_to_an_ordinary_cluster_bootstrap():
         assert estimate.low <= estimate.value <= estimate.high
 
 
+@pytest.mark.slow
 def test_pair_interval_is_close_to_a_cluster_bootstrap():
     rows = scored_rows(seed=9, tasks=60)
     estimate = measure.slices(audited(rows, reps=1000))[0].metrics["pair_accuracy"]
@@ -265,6 +267,7 @@ def test_weights_are_poisson_independent_and_the_same_every_time():
     assert audited(rows, reps=400, seed=18).execute(query).fetchall() != weights
 
 
+@pytest.mark.slow
 def test_many_tasks_share_blocks_and_spread_stays(monkeypatch):
     """With 12 blocks for 60 tasks the standard error is that of the tasks, within what 12 clusters can say."""
     rows = scored_rows(seed=20, tasks=60)

@@ -24,7 +24,9 @@ FOUND_BY = {
     "drift": {"drift"},
     "slice": {"slices"},
 }
+BY_METRIC = {"leak": {"label_leak"}, "length": {"length_partial"}}  # one section, told apart
 CLEAN_STORES = 20
+FAST = ("inflation", "leak", "slice")  # the other plants with the slow tests
 
 
 def alarms(*, reps, **options):
@@ -38,20 +40,16 @@ def alarms(*, reps, **options):
     return {gate.section for gate in gates}, {gate.metric for gate in gates}, len(found["gates"])
 
 
-@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("plant", [p if p in FAST else pytest.param(p, marks=pytest.mark.slow) for p in PLANTS])
 def test_a_plant_is_found_by_its_section_and_no_other(plant):
     sections, metrics, _ = alarms(plant=plant, reps=60)
     assert sections == FOUND_BY[plant], metrics
+    assert metrics == BY_METRIC.get(plant, metrics)
 
 
 def test_every_plant_has_its_place_in_the_table():
     assert set(FOUND_BY) == set(PLANTS)
     assert set().union(*FOUND_BY.values()) <= {section.key for section in SECTIONS}
-
-
-def test_a_leak_and_a_length_bias_are_told_apart():
-    assert alarms(plant="leak", reps=60)[1] == {"label_leak"}
-    assert alarms(plant="length", reps=60)[1] == {"length_partial"}
 
 
 @pytest.mark.slow
