@@ -1,4 +1,4 @@
-"""docs/method.md points at lines that hold the text it names, and knows every method and every fault."""
+"""docs/method.md points at files that hold the text it names, near the line it says; it knows every method and fault."""
 
 import re
 
