@@ -1,4 +1,4 @@
-"""docs/method.md points at files that hold the text it names, near the line it says; it knows every method and fault."""
+"""docs/method.md points at files with the text it names, near its line, and knows every method and fault."""
 
 import re
 
