@@ -1,5 +1,6 @@
 """Learn phases on real trees of a puppet policy: rows, resume, refusals."""
 
+import json
 import shutil
 
 import pytest
@@ -215,6 +216,63 @@ def test_three_phases_without_a_usable_group_end_with_advice(tmp_path):
         require_fruitful(result)
     assert not (tmp_path / "run" / "checkpoints").exists()
     sd.verify(sd.open(tmp_path / "store"))
+
+
+def flipped(file):
+    """One bit of a value; most such files can still be read."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 4
+    file.write_bytes(data)
+
+
+def truncated(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    ("harm", "fault"),
+    [(flipped, "is damaged: its sha256"), (truncated, "bytes"), (lambda file: file.unlink(), "is missing")],
+    ids=["flipped", "truncated", "missing"],
+)
+def test_a_damaged_store_is_never_trained_from(place, harm, fault):
+    (file,) = (place / "store" / "epochs" / "e000000").glob("turns*.parquet")
+    sound = file.read_bytes()
+    harm(file)
+    with pytest.raises(StoreError, match=rf"turns.*\.parquet.* {fault}.*hint: restore epochs/e000000"):
+        learn(place)
+    assert not (place / "run").exists()
+    file.write_bytes(sound)
+    assert rehearse(
+        place / "store", load_config(LearnConfig, None, [*SETTINGS]), open_method("sera"), place / "policy", None
+    )["updates"]
+
+
+def test_a_store_of_a_newer_version_is_refused_before_anything_is_written(place):
+    document = place / "store" / "store.json"
+    body = json.loads(document.read_text())
+    document.write_text(json.dumps({**body, "schema_version": "99.0"}))
+    with pytest.raises(StoreError, match=r"store.*99"):
+        learn(place)
+    assert not (place / "run").exists()
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_weights(learned, place):
+    _, straight, _ = learned
+
+    def kill(row):
+        if row["version_out"] == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        learn(place, "engine.checkpoint_every=1", on_row=kill)
+    newest = latest(place / "run" / "checkpoints").path
+    truncated(max((f for f in newest.rglob("*.pt")), key=lambda f: f.stat().st_size))
+    with pytest.raises(CheckpointError, match=rf"checkpoint {newest} is damaged: .*hint: remove {newest}; the check"):
+        learn(place, "engine.checkpoint_every=1")
+    shutil.rmtree(newest)
+    resumed = learn(place, "engine.checkpoint_every=1")
+    mine, theirs = weights(resumed.policy), weights(straight.policy)
+    assert all(torch.equal(mine[n], theirs[n]) for n in theirs)
 
 
 def test_data_that_the_loss_could_not_treat_honestly_are_refused(place):
