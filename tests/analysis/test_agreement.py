@@ -93,7 +93,6 @@ def majority(votes):
 FIXTURES = {
     "usual": {},
     "even votes": {"votes": 4, "seed": 1, "invalid": 0.3},
-    "guessing": {"skill": 0.5, "seed": 2},
     "rare failures": {"rate": 0.95, "seed": 3},
     "one vote": {"votes": 1, "seed": 4},
 }
@@ -242,6 +241,7 @@ def test_the_audit_shows_judges_everywhere(store, capsys, tmp_path):
     assert any("agrees with the program on" in line for line in body["summary"])
 
 
+@pytest.mark.slow
 def test_judge_labels_change_no_other_number(store, tmp_path):
     """Where a program has judged, judges leave verdicts and the rubric metrics as they are."""
     alone = noisy_store(tmp_path / "store", epochs=1, tasks=6, samples=2, updates=False)

@@ -139,7 +139,13 @@ def _invalid(rows):
 DEGENERATE = {"all fail": _all_fail, "no scores": _no_scores, "no labels": _no_labels, "invalid": _invalid}
 
 
-@pytest.mark.parametrize("change", DEGENERATE.values(), ids=DEGENERATE)
+SOME = ("all fail", "invalid")  # the others with the slow tests
+
+
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param(c, id=name, marks=() if name in SOME else pytest.mark.slow) for name, c in DEGENERATE.items()],
+)
 def test_one_sided_stores_are_reported_sensibly(tmp_path, change):
     result = run_audit(_changed(tmp_path / "store", change), reps=20)
     accuracy = result.headline["pair_accuracy"]
@@ -277,6 +283,7 @@ def test_integrity_finds_planted_faults(tmp_path):
     assert found["not_one_committed"] == 1
 
 
+@pytest.mark.slow
 def test_against_an_older_audit_says_what_is_different(store, audit, tmp_path, capsys):
     """The first epoch against both: other data, other versions, and changes with paired intervals."""
     first = noisy_store(tmp_path / "first", epochs=1, tasks=6, samples=2)

@@ -19,7 +19,7 @@ from scored_rows import connection, scored_row, scored_rows
 
 FIXTURES = {
     "grid": {"seed": 1},
-    "coarse": {"seed": 2, "grid": 0.5},
+    "coarse": {"seed": 2, "grid": 0.5, "tasks": 12},
     "no_signal": {"seed": 3, "signal": 0.0},
     "continuous": {"seed": 4, "grid": None},
     "small": {"seed": 5, "tasks": 4, "delegations": 2},

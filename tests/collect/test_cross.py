@@ -45,6 +45,7 @@ def test_every_writer_and_control_scores_the_same_branches(store, tmp_path, monk
     assert (tmp_path / "store-cross.jsonl").read_text(encoding="utf-8") == kept
 
 
+@pytest.mark.slow
 def test_a_stopped_crossing_continues_where_it_was(store, tmp_path):
     whole, _ = run_cross(store, tmp_path / "cross.yaml")
     kept = (tmp_path / "store-cross.jsonl").read_text(encoding="utf-8").splitlines()
@@ -57,6 +58,7 @@ def test_a_stopped_crossing_continues_where_it_was(store, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_table(store, tmp_path, capsys):
     command = ["audit", str(store), "--cross", str(tmp_path / "cross.yaml"), "--reps", "50", "--json"]
     assert main(command) == 0
