@@ -123,7 +123,7 @@ def estimate(metric: Metric, size: dict[str, Any], row: dict[str, Any] | None, *
     n = size[metric.unit]
     tasks = size["pair_tasks" if metric.unit in ("pairs", "groups") else "score_tasks"]
     if row is None or not math.isfinite(row["value"]):
-        note = why or _why(metric, size)
+        note: str | None = why or _why(metric, size)
         return Estimate(metric=metric.name, value=None, n=n, unit=metric.unit, tasks=tasks, note=note)
     low, high, spread = row["low"], row["high"], row["spread"]
     if tasks < 2 or low is None or high is None:
