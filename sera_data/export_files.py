@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from sera_data.disk import disk_faults
 from sera_data.errors import UsageError
+from sera_data.progress import counted
 
 Row = dict[str, Any]
 BATCH = 1_024
@@ -97,7 +98,7 @@ def write_jsonl(path: Path, rows: Iterable[Row]) -> int:
     """One JSON object a line; returns how many."""
     n = 0
     with path.open("w", encoding="utf-8") as handle:
-        for row in rows:
+        for row in counted(rows, path.name):
             handle.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
             n += 1
     return n
@@ -105,7 +106,7 @@ def write_jsonl(path: Path, rows: Iterable[Row]) -> int:
 
 def write_parquet(path: Path, rows: Iterable[Row], schema: pa.Schema) -> int:
     """Rows in batches under an explicit schema; returns how many."""
-    n, left = 0, iter(rows)
+    n, left = 0, counted(rows, path.name)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while part := list(islice(left, BATCH)):
             writer.write_table(pa.Table.from_pylist(part, schema=schema))

@@ -28,6 +28,7 @@ from sera_data.import_verifiers import LOST as VERIFIERS_LOST
 from sera_data.import_verifiers import read_verifiers
 from sera_data.losses import Losses
 from sera_data.plan import Plan, claim_plan, plan_names, read_plan
+from sera_data.progress import counted
 from sera_data.rows import to_arrow
 from sera_data.sealing import seal
 from sera_data.store import Store, create_store, open_store
@@ -66,9 +67,9 @@ def import_files(path: Path, files: Sequence[Path], options: ImportOptions, *, d
     read, always = FORMS[options.form]
     losses = Losses(*always, ASSUMED)
     groups: dict[str, list[Episode]] = {}
-    for file in files:
-        for episode in read(file, losses):
-            groups.setdefault(episode.key, []).append(episode)
+    read_all = (episode for file in files for episode in read(file, losses))
+    for episode in counted(read_all, "episodes read"):
+        groups.setdefault(episode.key, []).append(episode)
     if not groups:
         fault(", ".join(map(str, files)), "no episode in it")
     config = {"files": [{"name": f.name, "sha256": sha256_file(f)} for f in files], **asdict(options)}
