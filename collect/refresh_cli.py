@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from collect.refresh_config import RefreshConfig
     from schemas.words import Role
 
-app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+app = typer.Typer(
+    help="Judge stored branches again.\n\nExample: sera refresh rubrics runs/store --policy pocket --k 4",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
 
 StorePath = Annotated[Path, typer.Argument(help="Store with sealed epochs: the directory that holds store.json.")]
 Only = Annotated[
