@@ -1,7 +1,8 @@
 """What the tree explorer asks of a store: lists over all trees, and everything about one.
 
 Invariant: no table is loaded. A small row per tree and per delegation is made once by a query; a tree is opened by
-point reads (sealed files are sorted by tree_id) into tables that hide the store's, so the store's views answer for it.
+point reads (sealed files are sorted by tree_id and record their range) into tables that hide the store's, so that the
+store's own views answer for it.
 Every statement is a file `sql/explorer_*.sql`; Python binds parameters.
 Run: ``ExplorerStore(sd.open("examples/store")).trees("failed")``
 """
@@ -11,7 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from analysis.explorer_listing import files_of_tree
 from analysis.query import rows, statement
+from schemas import TABLES
 from sera_data.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 Filter = Literal["worst", "failed", "mixed", "loops", "infra", "all"]
 FILTERS: tuple[Filter, ...] = get_args(Filter)
 PAGE = 25
+BY_TREE = ("tasks", "nodes", "turns", "rubrics", "branches", "labels", "scores")
+"""Tables of which a tree needs its own rows only."""
 KEPT = ("verdict_scopes", "scored")
 """Views that many others read: their rows for the open tree are computed once and kept."""
 CREDIT_COLUMNS = ("turn_id", "stage", "token_start", "token_end", "reward", "baseline", "advantage", "trajectory_id")
@@ -38,6 +43,7 @@ class ExplorerStore:
 
         listing = store.listing()
         self.path = store.path
+        self._store, self._listing = store, listing
         self._whole = connect(listing)
         self._tree = connect_tables(listing)
         script(self._tree, "explorer_one_tree")
@@ -49,6 +55,7 @@ class ExplorerStore:
         _attach(self._tree, credit, name="credit", columns=CREDIT_COLUMNS)
         _attach(self._tree, ratios, name="ratios", columns=RATIO_COLUMNS)
         self._opened: str | None = None
+        self._listed: Row = {}
         self._nodes: list[Row] = []
         self._launches: list[Row] = []
         for name in ("explorer_index_trees", "explorer_index_delegations"):
@@ -67,10 +74,9 @@ class ExplorerStore:
 
     def tree(self, tree_id: str) -> Row | None:
         """The listed row of a tree with its sister samples and the updates that consumed its group; None if unknown."""
-        found = rows(self._whole, "explorer_root", tree_id=tree_id)
-        if not found:
+        root = self._root(tree_id)
+        if root is None:
             return None
-        root = found[0]
         group = {name: root[name] for name in ("run_id", "epoch", "task_id")}
         updates = rows(self._whole, "explorer_updates", epoch=root["epoch"], task_id=root["task_id"])
         return root | {"samples": rows(self._whole, "explorer_samples", **group), "updates": updates}
@@ -113,11 +119,24 @@ class ExplorerStore:
         self._open(tree_of(place))
         return rows(self._tree, name, **values)
 
+    def _root(self, tree_id: str) -> Row | None:
+        if tree_id != self._listed.get("tree_id"):
+            found = rows(self._whole, "explorer_root", tree_id=tree_id)
+            self._listed = found[0] if found else {}
+        return self._listed or None
+
     def _open(self, tree_id: str) -> None:
         if tree_id == self._opened:
             return
+        from sera_data.duck import RAW, select_table
+
         self._opened = None  # should a read fail half-way, the next one starts anew
-        script(self._tree, "explorer_open_tree", tree_id=tree_id)
+        root = self._root(tree_id) or {"epoch": -1, "task_id": ""}
+        files = files_of_tree(self._store, self._listing, tree_id=tree_id, epoch=root["epoch"])
+        for name in BY_TREE:
+            stored = f"stored_{RAW.get(name, name)}"
+            self._tree.execute(f"create or replace view {stored} as {select_table(TABLES[name], files)}")
+        script(self._tree, "explorer_open_tree", tree_id=tree_id, task_id=root["task_id"])
         self._nodes = rows(self._tree, "explorer_nodes")
         self._launches = rows(self._tree, "explorer_launches")
         self._opened = tree_id

@@ -1,5 +1,6 @@
 -- Rows of one tree. Sealed files are sorted by tree_id, so that all row groups but one or two are skipped;
 -- then what two views say about it.
+truncate task_rows;
 truncate nodes;
 truncate turns;
 truncate rubrics;
@@ -8,6 +9,7 @@ truncate labels;
 truncate scores;
 truncate verdict_scopes;
 truncate scored;
+insert into task_rows from stored_task_rows where task_id = $task_id;
 insert into nodes from stored_nodes where tree_id = $tree_id;
 insert into turns from stored_turns where tree_id = $tree_id;
 insert into rubrics from stored_rubrics where tree_id = $tree_id;

@@ -14,14 +14,17 @@ import sera_data as sd
 from analysis.explorer import Explorer
 from analysis.explorer_delegation import main_rubric
 from analysis.explorer_list import TITLES
+from analysis.explorer_listing import files_of_tree
 from analysis.explorer_marks import number, ranked_words
 from analysis.explorer_state import Change, state_changes
-from analysis.explorer_store import PAGE, ExplorerStore, tree_of
+from analysis.explorer_store import BY_TREE, PAGE, ExplorerStore, tree_of
 from analysis.explorer_tokenizer import find_decoder, tokenizer_hash
 from analysis.explorer_tokens import token_strip
 from analysis.explorer_tree import Drawing
 from analysis.explorer_turns import split_thought, turn_list
+from sera_data.duck import connect_tables
 from sera_data.errors import UsageError
+from sera_data.sealing import MAX_ROWS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "sera_data"))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -282,6 +285,22 @@ def test_pages(tmp_path):
     assert f"1–{PAGE} of 28" in explorer.answer({"filter": "all"})["list"]
     assert f"{PAGE + 1}–28 of 28" in explorer.answer({"page": PAGE})["list"]
     assert len(open_marks(explorer.answer({"page": PAGE})["list"])) == 28 - PAGE
+
+
+def test_only_files_that_can_hold_the_tree_are_read(tmp_path, monkeypatch):
+    monkeypatch.setitem(MAX_ROWS, "turns", 2_048)  # files of one row group
+    store = small.small_store(tmp_path / "store", epochs=2, tasks=30)
+    listing = store.listing()
+    assert len(listing.files("turns")) >= 4
+    whole = store.connect()
+    read = set()
+    for tree_id, epoch in whole.sql("select tree_id, epoch from trees order by tree_id").fetchall()[::7]:
+        few = files_of_tree(store, listing, tree_id=tree_id, epoch=epoch)
+        read.add(len(few.files("turns")))
+        for name in BY_TREE[1:]:
+            query = f"select count(*) from {name} where tree_id = '{tree_id}'"
+            assert connect_tables(few).sql(query).fetchall() == whole.sql(query).fetchall()
+    assert max(read) <= 2 < len(listing.files("turns"))
 
 
 def test_unsealed_rows_are_seen_too(tmp_path):
