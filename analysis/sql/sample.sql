@@ -26,19 +26,22 @@ usual as (
 first_rubric as (
     select delegation_id, min(group_id) as group_id from written group by delegation_id
 ),
-both_kinds as (
-    select c.*, g.* exclude (node_id), true as valid
-    from given as g
-    join audit_children as c on c.node_id = g.node_id
+met as (
+    select c.*, g.* exclude (node_id), g.node_id is not null as valid
+    from audit_children as c
+    left join given as g on g.node_id = c.node_id
     where c.y is not null
+),
+both_kinds as (
+    from met where valid
     union all by name
     select
-        c.*, f.group_id, coalesce(u.by_whom.scorer, 'none') as scorer,
-        coalesce(u.by_whom.scorer_version, 0) as scorer_version, 1 - c.y as score, false as valid
-    from audit_children as c
-    join first_rubric as f on f.delegation_id = c.delegation_id
+        m.* exclude (group_id, scorer, scorer_version, score), f.group_id, coalesce(u.by_whom.scorer, 'none') as scorer,
+        coalesce(u.by_whom.scorer_version, 0) as scorer_version, 1 - m.y as score
+    from met as m
+    join first_rubric as f on f.delegation_id = m.delegation_id
     left join usual as u on u.group_id = f.group_id
-    where c.y is not null and c.node_id not in (select node_id from given)
+    where not m.valid
 ),
 long as (
     select group_id, avg(length) as mean_length from both_kinds group by group_id
