@@ -101,6 +101,30 @@ def scores(
     _refresh(store, {**values, **shared}, purpose, shard, dry_run=dry_run, as_json=as_json)
 
 
+@app.command()
+def report(
+    store: StorePath,
+    *,
+    hold_out: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of tasks kept from training, as learn's hold_out.")
+    ] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare rubrics by pair accuracy: fresh ones beside refreshed ones, by the age of their branches.
+
+    Example: sera refresh report runs/store --hold-out 0.2
+    """
+    import sera_data
+    from collect.reselect import query
+    from sera_data.printing import print_table
+
+    rows = sera_data.open(store).sql(query("refresh_report"), {"share": hold_out}).pl()
+    if as_json:
+        typer.echo(json.dumps(rows.to_dicts()))
+    else:
+        print_table(rows.columns, rows.rows())
+
+
 def _refresh(
     store: Path,
     values: dict[str, Any],

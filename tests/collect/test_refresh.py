@@ -179,6 +179,24 @@ def test_a_killed_command_is_continued_by_the_same_command(store, capsys):
     assert json.loads(capsys.readouterr().out)["plans"] == []
 
 
+def test_the_report_sets_fresh_rubrics_beside_refreshed_ones_by_age_and_holds_tasks_out(store, capsys):
+    refresh(store, k=2, only="mixed")
+    command = ["refresh", "report", str(store.path), "--json"]
+    assert main(command) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert {row["phase"] for row in body} == {"collect", "refresh"}
+    fresh = next(row for row in body if row["phase"] == "collect")
+    assert (fresh["age"], fresh["held_out"], fresh["pairs"]) == (
+        0,
+        False,
+        len(store.sql("from pairs").fetchall()),
+    )
+    gaps = [row["gap"] for row in store.sql("from pairs").pl().to_dicts()]
+    assert fresh["pair_accuracy"] == pytest.approx(sum((gap > 0) + (gap == 0) / 2 for gap in gaps) / len(gaps))
+    assert main([*command, "--hold-out", "1"]) == 0
+    assert {row["held_out"] for row in json.loads(capsys.readouterr().out)} == {True}
+
+
 def test_a_dry_run_counts_calls_and_writes_nothing(store, capsys):
     command = ["refresh", "rubrics", str(store.path), "--policy", TEACHER, "--k", "2", "--only", "complete"]
     assert main([*command, "--dry-run", "--json"]) == 0
