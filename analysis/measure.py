@@ -43,6 +43,7 @@ def prepare(con: duckdb.DuckDBPyConnection, *, reps: int = REPS, seed: int = SEE
     Weights and sums per block are made once and multiplied; all metrics are arithmetic on the products. From there on
     one thread, because sums of fractions depend on their order and an audit must give the same digits twice.
     """
+    con.execute("set checkpoint_threshold = '1TB'")  # in memory: nothing to write, and compressing tables costs seconds
     for name in SAMPLES:
         rows(con, name)
     rows(con, "boot_blocks", seed=seed, most_blocks=MOST_BLOCKS)
