@@ -23,8 +23,8 @@ def log_ratio(logprobs: torch.Tensor, tokens: Tokens) -> torch.Tensor:
 
 
 def cispo(
-    logprobs: torch.Tensor, tokens: Tokens, *, ratio_min: float = 0.0, ratio_max: float = 5.0
+    logprobs: torch.Tensor, tokens: Tokens, *, ratio_min: float = 0.0, ratio_max: float | torch.Tensor = 5.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token losses to be summed [n], and the coefficient of each token [n]."""
-    coefficient = log_ratio(logprobs, tokens).exp().clamp(ratio_min, ratio_max)
+    """Token losses to be summed [n], and the coefficient of each token [n]; ratio_max: for all, or for each token."""
+    coefficient = log_ratio(logprobs, tokens).exp().clamp(min=ratio_min).clamp(max=ratio_max)
     return -coefficient * tokens.advantages * logprobs, coefficient

@@ -22,6 +22,22 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 BUDGET = {"cpu": 2048, "cuda": 32768}
 
 
+class StaleConfig(Config):
+    """What is done with old data; the version gap is the number of updates since they were sampled."""
+
+    fresh_gap: int = Field(default=4, ge=0, description="Highest gap at which the bounds of the loss hold as they are.")
+    ratio_max: float = Field(default=2.0, gt=0, description="Highest ratio beyond it, where ratio_max is not lower.")
+    gate_min: float = Field(default=0.5, ge=0, description="Beyond it, lowest geometric mean ratio of a sequence.")
+    gate_max: float = Field(default=2.0, gt=0, description="Beyond it, highest geometric mean ratio of a sequence.")
+    limit: int = Field(default=30, ge=0, description="Highest gap that cispo and grpo train on.")
+    beyond: Literal["refuse", "allow"] = Field(
+        default="refuse", description="Older data and those of other weights: refuse, or allow (--allow-stale)."
+    )
+    min_ess: float = Field(
+        default=0.1, ge=0, le=1, description="Lowest effective sample size share of an update of cispo or grpo."
+    )
+
+
 class LossConfig(Config):
     """The loss and its brakes."""
 
@@ -38,6 +54,7 @@ class LossConfig(Config):
     stage_scale: dict[Stage, float] = Field(
         default_factory=dict, description="Factor on the learning rate of a stage's updates; 1 where absent."
     )
+    stale: StaleConfig = Field(default_factory=lambda: StaleConfig(), description="Old data.")
     temperature: float = Field(
         default=1.0, ge=COLDEST, le=HOTTEST, description="Sampling temperature of the data, applied to pi as well."
     )

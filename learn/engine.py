@@ -28,6 +28,10 @@ class NonFiniteError(SeraError):
     """A loss or gradient that is not a number; no weight was changed."""
 
 
+class StaleDataError(SeraError):
+    """Data too far from the weights for the ratio to mean anything; no weight was changed."""
+
+
 class Engine:
     """A network with its optimizer, on all ranks."""
 
@@ -81,7 +85,8 @@ class Engine:
     def update(self, plan: Plan, objective: Objective, *, version: int, lr_scale: float = 1.0) -> dict[str, Any]:
         """One optimizer step over a plan that is not empty; returns the measured columns of `updates`."""
         started = time.perf_counter()
-        measures, suspects = Measures(), []
+        gaps = sorted({version - datum.policy_version for pack in plan.packs for datum in pack.datums})
+        measures, suspects = Measures(gaps), []
         packs = plan.of_rank(self.ranks.rank)
         for index, pack in enumerate(packs):
             self.deepspeed.set_gradient_accumulation_boundary(index == len(packs) - 1)
@@ -92,15 +97,40 @@ class Engine:
             if not math.isfinite(total.item()):
                 suspects += [d.datum_id for d in pack.datums]
             measures.add(
-                total, logprobs.detach(), entropies, batch.tokens, ratio_max=objective.ratio_max, version=version
+                total,
+                logprobs.detach(),
+                entropies,
+                batch.tokens,
+                ratio_max=objective.cap(batch.tokens),
+                version=version,
+                stopped=objective.stopped(logprobs.detach(), batch.tokens),
             )
         passed = time.perf_counter()
-        norm = self._step(self.lr * lr_scale, suspects or plan.datum_ids)
         measures.sums = self.ranks.sum(measures.sums)
+        self._require_samples(measures.ess, objective.min_ess, version)
+        norm = self._step(self.lr * lr_scale, suspects or plan.datum_ids)
+        measures.gaps = self.ranks.sum(measures.gaps)
+        measures.gap_ratio_max = self.ranks.max(measures.gap_ratio_max)
         measures.ratio_max = self.ranks.max(measures.ratio_max)
         ended = time.perf_counter()
         timings = {"forward_backward_s": passed - started, "step_s": ended - passed, "total_s": ended - started}
-        return {**measures.row(), "grad_norm": norm, "lr": self.lr * lr_scale, "timings": timings}
+        return {
+            **measures.row(),
+            "gaps": measures.gap_rows(),
+            "grad_norm": norm,
+            "lr": self.lr * lr_scale,
+            "timings": timings,
+        }
+
+    def _require_samples(self, ess: float, lowest: float, version: int) -> None:
+        if ess >= lowest:
+            return
+        msg = (
+            f"effective sample size {ess:.3f} at version {version}, want {lowest:g} or more: the data are too far away"
+        )
+        raise StaleDataError(
+            msg, hint="no weight was changed; collect anew, use loss.kind=topr, or set loss.stale.min_ess to 0"
+        )
 
     def _step(self, lr: float, suspects: list[str]) -> float:
         for group in self.deepspeed.optimizer.param_groups:
@@ -150,6 +180,12 @@ class Engine:
         if path is None:
             msg = f"no engine state in {directory}"
             raise SeraError(msg, hint="remove this checkpoint; the one before it is used then")
+
+
+def _marked(rows: list[dict[str, float]], objective: Objective) -> list[dict[str, float]]:
+    """The figures by gap, with 1 where the gap counts as old."""
+    limit = math.inf if objective.stale is None else objective.stale.fresh_gap
+    return [{**row, "stale": float(row["gap"] > limit)} for row in rows]
 
 
 def zero_stage(config: EngineConfig, device: torch.device) -> int:

@@ -130,6 +130,22 @@ class Feed:
             sampled = newer.policy_version
             msg = f"datum {newer.datum_id} was sampled by version {sampled}, the weights are version {version}"
             raise StoreError(msg, hint="start from the policy that collected the epoch, or a later one")
+        oldest = min(datums, key=lambda d: d.policy_version, default=None)
+        stale = self.config.loss.stale
+        if (
+            oldest is not None
+            and version - oldest.policy_version > stale.limit
+            and self.config.loss.kind in ("cispo", "grpo")
+            and stale.beyond == "refuse"
+        ):
+            msg = (
+                f"datum {oldest.datum_id} was sampled {version - oldest.policy_version} updates ago (version"
+                f" {oldest.policy_version}, the weights are version {version}); {self.config.loss.kind} takes up to"
+                f" {stale.limit}"
+            )
+            raise ConfigError(
+                msg, hint="old stores: --set loss.kind=topr, or --allow-stale to train on them as they are"
+            )
         foreign = next((d for d in datums if d.policy_version != self.start), None)
         if self.config.loss.kl(stage) and foreign is not None:
             msg = (

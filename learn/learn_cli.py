@@ -14,7 +14,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -49,6 +49,15 @@ def learn(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override of a setting, a.b=value; may be repeated.")
     ] = None,
+    allow_stale: Annotated[
+        bool, typer.Option("--allow-stale", help="Train cispo or grpo on data older than loss.stale.limit updates too.")
+    ] = False,
+    replay: Annotated[
+        str | None, typer.Option(help="Repeat this stored run, a run id or its directory, and compare every update.")
+    ] = None,
+    other_code: Annotated[
+        bool, typer.Option("--other-code", help="Replay although the run was made by another version of the code.")
+    ] = False,
     log: Annotated[str, typer.Option(help="Also show rows in: tensorboard,wandb,trackio. Off by default.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show config and batches; train nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -60,15 +69,28 @@ def learn(
 
     Example: sera learn --store runs/store --method sera --from pocket --out runs/learn --set optimizer.lr=1e-4
     """
+    from learn.refreshed import method_of
     from learn.sinks import parse_sinks
 
     if local_rank is not None:
         os.environ.setdefault("LOCAL_RANK", str(local_rank))
     alone = [f"schedule={json.dumps(f'{stage}:1')}"] if stage else []
+    alone += ["loss.stale.beyond=allow"] if allow_stale else []
     alone += [f"refresh={json.dumps(refresh)}"] if refresh else []
+    if replay is not None:
+        given: dict[str, Any] = {
+            "--config": config,
+            "--method": method,
+            "--credit": credit,
+            "--where": where,
+            "--with": beside,
+        }
+        given |= {"--epoch": epoch, "--set": overrides, "--stage": stage, "--refresh": refresh}
+        _replay(store, replay, policy_directory(start), out, given, other_code=other_code, as_json=as_json)
+        return
     settings = _settings(config, method, credit, where, beside or [], [*(overrides or []), *alone])
     sinks = parse_sinks(log)
-    chosen = _method(settings)
+    chosen = method_of(settings)
     policy = policy_directory(start)
     if dry_run:
         _show(store, settings, chosen, policy, epoch, as_json=as_json)
@@ -116,15 +138,6 @@ def _settings(
     return load_config(LearnConfig, path, [*overrides, *extra])
 
 
-def _method(settings: LearnConfig) -> Method:
-    from learn.method import open_method
-    from learn.refreshed import on_refreshed
-
-    method = open_method(settings.method)
-    method = method.with_credit(Path(settings.credit)) if settings.credit else method
-    return on_refreshed(method, settings.refresh) if settings.refresh else method
-
-
 def _run(
     store: Path, settings: LearnConfig, method: Method, policy: Path, out: Path, epoch: int | None, names: list[str]
 ) -> tuple[Result, bool, float]:
@@ -164,6 +177,54 @@ def _train(phase: Phase, names: list[str]) -> Result:
         for sink in sinks:
             sink.close()
         leave()
+
+
+def _replay(
+    store: Path,
+    run: str,
+    policy: Path,
+    out: Path,
+    given: dict[str, Any],
+    *,
+    other_code: bool,
+    as_json: bool,
+) -> None:
+    import sera_data
+    from collect.interruption import Interruption
+    from learn.ranks import join, leave
+    from learn.replaying import ReplayDiffersError, replay_run, run_named
+    from learn.run_lock import sole_process
+    from sera_data.errors import UsageError
+
+    extra = [name for name, value in given.items() if value]
+    if extra:
+        msg = f"a replay takes everything from the stored run, got {', '.join(extra)} as well"
+        raise UsageError(msg, hint="give --store, --from, --out and --replay only")
+    opened, run_id = sera_data.open(store), run_named(run)
+    with Interruption().active(), sole_process(out, work="run"):
+        ranks = join(threads=1)
+        try:
+            code: Literal["same", "any"] = "any" if other_code else "same"
+            done = replay_run(opened, run_id, policy=policy, out=out, ranks=ranks, code=code)
+        finally:
+            leave()
+    body = {
+        "run_id": run_id,
+        "same": not any(phase.differences for phase in done),
+        "updates": sum(phase.updates for phase in done),
+        "policy": str(done[-1].policy),
+        "phases": [
+            {"epoch": phase.epoch, "version": phase.version, "differences": list(phase.differences)} for phase in done
+        ],
+    }
+    if as_json:
+        typer.echo(json.dumps(body))
+    elif body["same"]:
+        typer.echo(f"{run_id}: {body['updates']} updates repeated, every measured column is the same; {body['policy']}")
+    if not body["same"]:
+        found = done[-1].differences
+        msg = f"run {run_id} did not repeat in epoch {done[-1].epoch}: {len(found)} values differ; first: {found[0]}"
+        raise ReplayDiffersError(msg, hint="--json lists all; on GPUs and with several ranks sums are not bitwise")
 
 
 def _show(

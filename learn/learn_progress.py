@@ -7,7 +7,7 @@ update.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE
@@ -74,10 +74,41 @@ def summary(result: Result, seconds: float) -> dict[str, Any]:
         "skips": [row["skip_reason"] for row in result.rows if row["skip_reason"]],
         "tokens": sum(row["n_tokens"] for row in real),
         "trained_tokens": sum(row["n_trained_tokens"] for row in real),
+        "gaps": by_gap(result.rows),
+        "gate": gate_word(result.rows),
         "fruitless_in_a_row": result.fruitless,
         "repeated": result.repeated,
         "seconds": round(seconds, 3),
     }
+
+
+def by_gap(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Figures per stage and version gap over the updates of this process; mismatch at gap 0 is the engine's floor.
+
+    Rows that were read back from the store have no figures per gap; their own columns say what was measured.
+    """
+    found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        for part in row.get("gaps") or ():
+            found.setdefault((row["stage"], part["gap"]), []).append(part)
+    merged = []
+    for (stage, gap), parts in sorted(found.items()):
+        total = sum(part["tokens"] for part in parts)
+        means = {
+            name: sum(part[name] * part["tokens"] for part in parts) / total
+            for name in ("ratio_mean", "clip_share", "gated_share", "ess", "kl", "mismatch")
+        }
+        highest = max(part["ratio_max"] for part in parts)
+        merged.append({"stage": stage, "gap": gap, "tokens": int(total), "ratio_max": highest, **means})
+    return merged
+
+
+def gate_word(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Whether the sequence gate did anything: unused without old data, inert when it never fired, else fired."""
+    parts = [part for row in rows for part in row.get("gaps") or ()]
+    if any(part["gated_share"] for part in parts):
+        return "fired"
+    return "inert" if any(part["stale"] for part in parts) else "unused"
 
 
 def print_result(result: Result, seconds: float) -> None:
@@ -92,5 +123,14 @@ def print_result(result: Result, seconds: float) -> None:
     for row in result.rows:
         if row["skip_reason"]:
             console.print(f"skipped at version {row['version_in']}: {row['skip_reason']}", highlight=False)
+    gaps = by_gap(result.rows)
+    if gaps:
+        names = ("tokens", "ratio_mean", "ratio_max", "clip_share", "gated_share", "ess", "kl", "mismatch")
+        ages = Table("stage", "version gap", *names, title="by version gap")
+        for part in gaps:
+            ages.add_row(part["stage"], str(part["gap"]), *(f"{part[name]:.4g}" for name in names))
+        console.print(ages)
+    if gate_word(result.rows) == "inert":
+        console.print("the sequence gate for old data never fired: it is inert here", highlight=False)
     again = "finished before; " if result.repeated else ""
     console.print(f"{again}policy of version {result.version}: {result.policy}  ({seconds:.1f} s)", highlight=False)

@@ -6,6 +6,8 @@ gradient and nothing needs a second forward pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from learn.cispo import log_ratio
@@ -13,13 +15,18 @@ from learn.tokens import Tokens
 
 SUMS = ("n", "entropy", "ratio", "ratio_square", "clipped", "kl", "mismatch", "advantage", "advantage_abs", "gap")
 
+GAP_SUMS = ("n", "ratio", "ratio_square", "clipped", "gated", "kl", "mismatch")
+
 
 class Measures:
-    """Running sums over trained tokens, with the maximum of the ratio."""
+    """Running sums over trained tokens, with the maximum of the ratio, for all and for each version gap of `gaps`."""
 
-    def __init__(self) -> None:
+    def __init__(self, gaps: Sequence[int] = ()) -> None:
         self.sums = torch.zeros(len(SUMS) + 1, dtype=torch.float64)  # the last one is the loss
         self.ratio_max = torch.zeros(1, dtype=torch.float64)
+        self.gaps = torch.zeros(len(gaps), len(GAP_SUMS), dtype=torch.float64)
+        self.gap_ratio_max = torch.zeros(len(gaps), dtype=torch.float64)
+        self._gaps = tuple(gaps)
 
     @torch.no_grad()
     def add(
@@ -29,10 +36,14 @@ class Measures:
         entropies: torch.Tensor,
         tokens: Tokens,
         *,
-        ratio_max: float,
+        ratio_max: float | torch.Tensor,
         version: int,
+        stopped: torch.Tensor | None = None,
     ) -> None:
-        """Add a micro-batch; `loss` is its sum and `version` the version before the update."""
+        """Add a micro-batch; `loss` is its sum and `version` the version before the update.
+
+        ratio_max: bound of all tokens or of each. stopped: 1 for tokens that the sequence gate stopped.
+        """
         log_rho = log_ratio(logprobs, tokens).double()
         rho = log_rho.exp()
         rows = (
@@ -48,9 +59,53 @@ class Measures:
             (version - tokens.versions).double(),
         )
         weight = tokens.weight.double()
+        gated = torch.zeros_like(rho) if stopped is None else stopped.double()
+        self._by_gap(version - tokens.versions, rho, log_rho, (rho > ratio_max).double(), gated, weight)
         parts = [(row * weight).sum() for row in rows] + [loss.detach().double()]
         self.sums += torch.stack(parts).cpu()
         self.ratio_max = torch.maximum(self.ratio_max, (rho * weight).max().reshape(1).cpu())
+
+    def _by_gap(
+        self,
+        gap: torch.Tensor,
+        rho: torch.Tensor,
+        log_rho: torch.Tensor,
+        clipped: torch.Tensor,
+        gated: torch.Tensor,
+        weight: torch.Tensor,
+    ) -> None:
+        for index, value in enumerate(self._gaps):
+            own = weight * (gap == value)
+            rows = (torch.ones_like(rho), rho, rho * rho, clipped, gated, rho - 1 - log_rho, log_rho.abs())
+            self.gaps[index] += torch.stack([(row * own).sum() for row in rows]).cpu()
+            self.gap_ratio_max[index] = torch.maximum(self.gap_ratio_max[index], (rho * own).max().cpu())
+
+    def gap_rows(self) -> list[dict[str, float]]:
+        """The same figures for each version gap that has tokens."""
+        found = []
+        for gap, sums, highest in zip(self._gaps, self.gaps.tolist(), self.gap_ratio_max.tolist(), strict=True):
+            part = dict(zip(GAP_SUMS, sums, strict=True))
+            if n := part["n"]:
+                found.append(
+                    {
+                        "gap": gap,
+                        "tokens": n,
+                        "ratio_mean": part["ratio"] / n,
+                        "ratio_max": highest,
+                        "clip_share": part["clipped"] / n,
+                        "gated_share": part["gated"] / n,
+                        "ess": part["ratio"] ** 2 / (n * part["ratio_square"]),
+                        "kl": part["kl"] / n,
+                        "mismatch": part["mismatch"] / n,
+                    }
+                )
+        return found
+
+    @property
+    def ess(self) -> float:
+        """Share of effective samples of what was added."""
+        total = dict(zip((*SUMS, "loss"), self.sums.tolist(), strict=True))
+        return float(total["ratio"] ** 2 / (total["n"] * total["ratio_square"])) if total["n"] else 1.0
 
     def row(self) -> dict[str, float]:
         """The measured columns of `updates`, loss apart from the optimizer's own figures."""

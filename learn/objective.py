@@ -16,6 +16,7 @@ import torch
 from learn.cispo import LOG_RATIO_LIMIT, cispo
 from learn.grpo import grpo
 from learn.sft import sft
+from learn.staleness import RATIO_LOSSES, Stale
 from learn.tokens import Tokens
 from learn.topr import topr
 
@@ -30,19 +31,40 @@ LOSSES: dict[LossKind, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Resolved for one stage: loss kind, absolute ratio bounds and KL coefficient."""
+    """Resolved for one update: loss kind, absolute ratio bounds, KL coefficient, and what old data are treated by.
+
+    stale: None = all data count as fresh. min_ess: an update with a lower share of effective samples is refused.
+    """
 
     kind: LossKind
     ratio_min: float
     ratio_max: float
     kl_coef: float = 0.0
+    stale: Stale | None = None
+    min_ess: float = 0.0
 
     def total(self, logprobs: torch.Tensor, tokens: Tokens) -> torch.Tensor:
         """Sum of token losses of a micro-batch, to be divided by N."""
-        losses, _ = LOSSES[self.kind](logprobs, tokens, ratio_min=self.ratio_min, ratio_max=self.ratio_max)
+        old = self.stale if self.kind in RATIO_LOSSES else None
+        cap = self.cap(tokens) if self.kind == "cispo" else self.ratio_max
+        losses, _ = LOSSES[self.kind](logprobs, tokens, ratio_min=self.ratio_min, ratio_max=cap)
+        if old is not None:
+            losses = losses * old.passed(logprobs, tokens)
         if self.kl_coef:
             losses = losses + self.kl_coef * k3(logprobs, tokens.logprobs)
         return (losses * tokens.weight).sum()
+
+    def cap(self, tokens: Tokens) -> torch.Tensor:
+        """Highest ratio of each token, float32[n]."""
+        if self.stale is None or self.kind != "cispo":
+            return torch.full_like(tokens.logprobs, self.ratio_max)
+        return self.stale.cap(tokens, self.ratio_max)
+
+    def stopped(self, logprobs: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+        """1 for tokens whose sequence the gate stops, else 0; float32[n]."""
+        if self.stale is None or self.kind not in RATIO_LOSSES:
+            return torch.zeros_like(tokens.logprobs)
+        return 1 - self.stale.passed(logprobs, tokens)
 
 
 def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

@@ -44,9 +44,11 @@ from learn.record import (
 from learn.refreshed import require_refresh
 from learn.resume import resume
 from learn.rule import Method
+from learn.staleness import RATIO_LOSSES, Stale
 from learn.stores import added, further_stores, require_different_trees
 from schemas import TABLES
 from schemas.table import FLOAT64
+from schemas.words import Stage
 from sera_data.damage import require_sound
 from sera_data.errors import StoreError
 from sera_data.plan import Plan, read_plan
@@ -72,10 +74,10 @@ def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]]
     try:
         if ranks.first:
             require_sound(connection)  # a flipped bit may read as another number: nothing is trained from one
-        engine, state = _train(phase, connection, snapshot, ranks, on_row)
+        engine, state = train(phase, connection, snapshot, ranks, on_row)
     finally:
         connection.close()
-    policy = _export(phase, engine, state, ranks)
+    policy = export(phase, engine, state, ranks)
     plan = ""
     if ranks.first:  # claimed only now, so that a phase that is refused leaves no open plan behind
         done = finished_plan(phase)  # by a process with another --out
@@ -106,11 +108,13 @@ def _claim(phase: Phase) -> Plan:
     )
 
 
-def _snapshot_name(phase: Phase) -> str:
+def snapshot_name(phase: Phase) -> str:
+    """Name of the snapshot that a phase takes."""
     return f"{phase.run_id}-v{phase.parent.version:06d}-e{phase.epoch:06d}"
 
 
-def _hashes(phase: Phase) -> dict[str, str | None]:
+def phase_hashes(phase: Phase) -> dict[str, str | None]:
+    """What a snapshot fixes besides the directories: how it was collected and is trained, by what rules, from whom."""
     where = where_of(phase.config)
     return {
         "collect_hash": read_plan(phase.store, f"e{phase.epoch:06d}").config_hash,
@@ -124,7 +128,7 @@ def _hashes(phase: Phase) -> dict[str, str | None]:
 
 def _require_same_rules(phase: Phase) -> None:
     """A phase of this name that began with other credit rules or another policy is not this one."""
-    name, hashes = _snapshot_name(phase), _hashes(phase)
+    name, hashes = snapshot_name(phase), phase_hashes(phase)
     if not (phase.store.layout.snapshots / f"{name}.json").exists():
         return
     found = read_snapshot(phase.store, name).hashes
@@ -136,21 +140,22 @@ def _require_same_rules(phase: Phase) -> None:
 
 def _snapshot(phase: Phase) -> Snapshot:
     """The phase's snapshot: the epoch with the labels and refreshes sealed so far; as it was on a restart."""
-    name = _snapshot_name(phase)
+    name = snapshot_name(phase)
     if (phase.store.layout.snapshots / f"{name}.json").exists():
         return read_snapshot(phase.store, name)
     directories = [f"e{phase.epoch:06d}", *added(phase.store, phase.epoch)]
     others = further_stores(phase.config.stores)
-    return sera_data.take_snapshot(phase.store, name, directories=directories, others=others, **_hashes(phase))
+    return sera_data.take_snapshot(phase.store, name, directories=directories, others=others, **phase_hashes(phase))
 
 
-def _train(
+def train(
     phase: Phase,
     connection: duckdb.DuckDBPyConnection,
     snapshot: Snapshot,
     ranks: Ranks,
     on_row: Callable[[dict[str, Any]], None],
 ) -> tuple[Engine | None, State]:
+    """All updates of a phase from its snapshot: the engine, None when nothing was trained, and the end state."""
     if snapshot.others:
         require_different_trees(connection)
     feed = Feed(
@@ -203,8 +208,7 @@ def _one_update(engine: Engine | None, feed: Feed, config: LearnConfig, state: S
         "snapshot_sha256": state.snapshot_sha256,
     }
     if engine is not None and meal.datums:
-        loss = config.loss
-        objective = Objective(loss.kind, loss.ratio_min, loss.ratio_bound(meal.stage), kl_coef=loss.kl(meal.stage))
+        loss, objective = config.loss, objective_of(config, meal.stage, state.version)
         engine.ranks.require_same(plan.sha256, what="the packing plan")
         row |= engine.update(plan, objective, version=state.version, lr_scale=loss.scale(meal.stage))
         row["version_out"] = state.version + 1
@@ -219,6 +223,15 @@ def _one_update(engine: Engine | None, feed: Feed, config: LearnConfig, state: S
         rows=[*state.rows, row],
     )
     return state, row
+
+
+def objective_of(config: LearnConfig, stage: Stage, version: int) -> Objective:
+    """The objective of an update of one stage."""
+    loss, stale = config.loss, config.loss.stale
+    old = Stale(version, stale.fresh_gap, stale.ratio_max, stale.gate_min, stale.gate_max)
+    lowest = stale.min_ess if loss.kind in RATIO_LOSSES else 0.0
+    bound, pull = loss.ratio_bound(stage), loss.kl(stage)
+    return Objective(loss.kind, loss.ratio_min, bound, kl_coef=pull, stale=old, min_ess=lowest)
 
 
 def _row(meal: Meal, config: LearnConfig, state: State) -> dict[str, Any]:
@@ -239,7 +252,8 @@ def _row(meal: Meal, config: LearnConfig, state: State) -> dict[str, Any]:
     }
 
 
-def _export(phase: Phase, engine: Engine | None, state: State, ranks: Ranks) -> Path:
+def export(phase: Phase, engine: Engine | None, state: State, ranks: Ranks) -> Path:
+    """The policy directory that a phase ends with; its start policy when nothing was trained."""
     if engine is None or state.version == phase.parent.version:
         return phase.parent.path
     weights = engine.weights()

@@ -19,6 +19,7 @@ from learn.config import LearnConfig
 from learn.export import policy_path
 from learn.method import Method
 from learn.registered import query
+from schemas import TABLES
 from sera_data.config import run_id
 from sera_data.errors import SeraError
 from sera_data.plan import Plan, plan_names, read_plan
@@ -100,7 +101,8 @@ def commit_updates(phase: Phase, plan: Plan, state: State, started: datetime) ->
     provenance = Provenance(identity=phase.config, phase="learn", policies=policies, started_at=started)
     with sera_data.ShardWriter(phase.store, plan, UNIT) as writer:
         writer.add("runs", runs_row(provenance))
-        writer.extend("updates", state.rows)
+        columns = {column.name for column in TABLES["updates"].columns}
+        writer.extend("updates", ({k: v for k, v in row.items() if k in columns} for row in state.rows))
         writer.commit()
     sera_data.seal(phase.store, plan.name)
     return plan.name

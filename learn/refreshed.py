@@ -10,14 +10,24 @@ Run: ``sera learn --stage rubric --refresh rubrics-1f2e3d4c --store STORE --from
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 
+from learn.config import LearnConfig
+from learn.method import open_method
 from learn.registered import query
 from learn.rule import Method, Rule
 from sera_data.errors import ConfigError, StoreError
 from sera_data.plan import plan_names, read_plan
 from sera_data.store import Store
+
+
+def method_of(config: LearnConfig) -> Method:
+    """The method of a learn phase, with its own credit file and refresh run."""
+    method = open_method(config.method)
+    method = method.with_credit(Path(config.credit)) if config.credit else method
+    return on_refreshed(method, config.refresh) if config.refresh else method
 
 
 def on_refreshed(method: Method, run_id: str) -> Method:

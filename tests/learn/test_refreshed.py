@@ -12,9 +12,9 @@ from collect.refresh_config import RefreshConfig
 from collect.refresh_job import run_refresh
 from learn.config import LearnConfig
 from learn.feed import Feed
-from learn.learn_cli import _method
 from learn.phase import learn_phase, open_phase
 from learn.ranks import join
+from learn.refreshed import method_of
 from learn.rehearsal import rehearse
 from sera_data.cli import main
 from sera_data.config import load_config
@@ -45,7 +45,7 @@ def place(tmp_path_factory):
 def learn(root, *overrides, out, policy):
     config = load_config(LearnConfig, None, [*RUBRIC, *overrides])
     store = sd.open(root / "store")
-    phase = open_phase(store, config=config, method=_method(config), policy=policy, out=root / out, epoch=None)
+    phase = open_phase(store, config=config, method=method_of(config), policy=policy, out=root / out, epoch=None)
     return learn_phase(phase, ranks=join())
 
 
@@ -78,7 +78,7 @@ def test_without_a_name_the_rubrics_of_the_trees_are_trained(place):
 def test_rubrics_of_one_delegation_compete_with_each_other(place):
     _, run = place
     config = load_config(LearnConfig, None, [*RUBRIC, f"refresh={run}"])
-    rule = next(rule for rule in _method(config).rules if rule.stages == ("rubric",))
+    rule = next(rule for rule in method_of(config).rules if rule.stages == ("rubric",))
     assert (dict(rule.params)["refresh"], dict(rule.params)["baseline"]) == (run, "delegation")
 
 
@@ -99,7 +99,7 @@ def feed(root, *overrides):
     return Feed(
         sd.open(root / "store").connect(view="sealed"),
         config=config,
-        method=_method(config),
+        method=method_of(config),
         epoch=0,
         start=policy.version,
         tokenizer_sha256=policy.tokenizer_sha256,
@@ -112,9 +112,9 @@ def test_a_refresh_that_is_not_there_is_refused_by_name(place, capsys):
         learn(root, "refresh=rubrics-none", out="none", policy=root / "newer")
     config = load_config(LearnConfig, None, [*RUBRIC, "refresh=rubrics-none"])
     with pytest.raises(StoreError, match="no refresh"):
-        rehearse(root / "store", config, _method(config), root / "newer", None)
+        rehearse(root / "store", config, method_of(config), root / "newer", None)
     with pytest.raises(ConfigError, match="no rubric credit that reads refreshed rubrics"):
-        _method(load_config(LearnConfig, None, ["method=rao", "refresh=rubrics-none"]))
+        method_of(load_config(LearnConfig, None, ["method=rao", "refresh=rubrics-none"]))
 
 
 def test_the_command_trains_one_stage_alone(place, capsys):
