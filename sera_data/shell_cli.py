@@ -98,22 +98,24 @@ def interruptible_call(connection: duckdb.DuckDBPyConnection, work: Callable[[],
     """The result of `work`, run beside this thread, so that Ctrl-C reaches it at once and ends only this query."""
     done: list[T] = []
     failed: list[BaseException] = []
+    ended = threading.Event()
 
     def target() -> None:
         try:
             done.append(work())
         except BaseException as error:  # carried over to the thread that asked
             failed.append(error)
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=target, daemon=True)
-    thread.start()
     try:
-        while thread.is_alive():
-            thread.join(POLL_S)
+        thread.start()
+        while not ended.wait(POLL_S):  # not join: Python 3.11 takes a thread for dead when Ctrl-C strikes during it
+            pass
     except BaseException:
-        while thread.is_alive():
+        while thread.ident is not None and not ended.wait(POLL_S):
             connection.interrupt()
-            thread.join(POLL_S)
         raise
     if failed:
         raise failed[0]
