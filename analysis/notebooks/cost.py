@@ -31,9 +31,11 @@ def _(arguments, mo, sd):
 
 
 @app.cell
-def _(mo):
-    level = mo.ui.radio(options={"everything": "all", "by method": "method", "by epoch": "epoch"}, value="everything")
-    level
+def _(mo, path):
+    level = mo.ui.radio(
+        options={"everything": "all", "by method": "method", "by epoch": "epoch"}, value="everything", inline=True
+    )
+    mo.vstack([mo.md(f"# What did it cost?\n\n`{path}`"), level])
     return (level,)
 
 
@@ -49,15 +51,17 @@ def _(connection, query):
 
 
 @app.cell
-def _(level, mo, names, path, tables):
+def _(level, mo, names, tables):
     shown = {name: table.filter(table["level"] == level.value) for name, table in tables.items()}
     if mo.app_meta().mode == "script":
         for name, table in shown.items():
             print(f"{names[name]}: {table.height} rows")
-    parts = [mo.md(f"# What did it cost?\n\n`{path}`")]
+    parts = []
     for name, table in shown.items():
         parts.append(mo.md(f"## {names[name]}"))
-        parts.append(mo.ui.table(table, selection=None) if table.height else mo.md("Nothing was recorded."))
+        told = table.drop("level", *(["method", "epoch"] if level.value == "all" else []))
+        grid = mo.ui.table(told, selection=None, pagination=False, show_column_summaries=False)
+        parts.append(grid if table.height else mo.md("Nothing was recorded."))
     mo.vstack(parts)
     return
 

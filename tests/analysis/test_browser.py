@@ -282,5 +282,6 @@ def test_the_other_notebooks_run_as_apps(browser, store, name, words):
     with app(name, store) as address, page_of(browser, address) as page:
         page.get_by_role("heading", name=words).wait_for()
         page.locator("marimo-table table").first.wait_for()
+        page.get_by_text("Loading chart").wait_for(state="hidden")
         picture(page, f"notebook-{name}", full_page=True)
         assert page.locator(".marimo-error, [data-testid=cell-error]").count() == 0
