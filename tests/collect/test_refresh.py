@@ -143,6 +143,7 @@ def test_a_run_that_was_stopped_is_continued_and_ends_with_the_same_rows(store, 
     assert sd.content_hash(store, plan.name) == sd.content_hash(other, plan.name)
 
 
+@pytest.mark.slow
 def test_two_parts_of_one_plan_give_what_one_process_gives(store, tmp_path):
     other = sd.open(shutil.copytree(store.path, tmp_path / "other"))
     values = {"k": 2, "delegations_per_unit": 1}
@@ -161,6 +162,7 @@ def test_a_policy_that_fails_leaves_nothing_and_its_plan_open(store):
     assert summary.sealed == ["e000000.a001"]
 
 
+@pytest.mark.slow
 def test_a_killed_command_is_continued_by_the_same_command(store, capsys):
     command = ["refresh", "rubrics", str(store.path), "--policy", TEACHER, "--k", "3", "--only", "complete", "--json"]
     process = subprocess.Popen([sys.executable, "-m", "sera_data", *command], stderr=subprocess.DEVNULL)

@@ -22,6 +22,7 @@ from sera_data.errors import ConfigError, StoreError
 from tests.learn.puppet import Puppet, make_policy
 from tests.learn.test_phase import PLAYED, collect_epoch
 
+pytestmark = pytest.mark.slow
 RUBRIC = ("schedule=rubric:1", "updates_per_collect=2", "optimizer.lr=1e-3")
 
 
@@ -104,6 +105,16 @@ def feed(root, *overrides):
         start=policy.version,
         tokenizer_sha256=policy.tokenizer_sha256,
     )
+
+
+def test_data_beyond_the_limit_are_refused_unless_allowed_or_safe(place):
+    root, run = place
+    with pytest.raises(
+        ConfigError, match=r"sampled 2 updates ago .*cispo takes up to 1.*loss.kind=topr.*--allow-stale"
+    ):
+        feed(root, "loss.stale.limit=1").next(version=2, done=0, consumed={})
+    for setting in ("loss.stale.beyond=allow", "loss.kind=topr", f"refresh={run}"):
+        assert feed(root, "loss.stale.limit=1", setting).next(version=2, done=0, consumed={}).datums
 
 
 def test_a_refresh_that_is_not_there_is_refused_by_name(place, capsys):

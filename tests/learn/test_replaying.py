@@ -21,6 +21,7 @@ from sera_data.errors import StoreError, UsageError
 from tests.learn.puppet import Puppet, make_policy
 from tests.learn.test_phase import PLAYED, collect_epoch
 
+pytestmark = pytest.mark.slow
 PHASE = ("schedule=execution:1", "updates_per_collect=2", "optimizer.lr=1e-3", "method=rao", "groups_per_update=1")
 
 
