@@ -56,7 +56,10 @@ _SCALARS = {
 
 def connect_empty() -> duckdb.DuckDBPyConnection:
     """An in-memory connection that never asks the network for an extension and speaks UTC."""
-    offline = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    offline: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
     connection = interruptible(duckdb.connect(config=offline))
     connection.execute("set TimeZone = 'UTC'")
     connection.execute("set parquet_metadata_cache = true")  # published files never change: read each footer once

@@ -85,9 +85,9 @@ def _atif(body: dict[str, Any], place: str, losses: Losses) -> Episode:
     steps, after = steps_of(messages)
     if not steps:
         fault(place, "the trajectory has no agent step")
-    for step, (measured, model) in zip(steps, metrics, strict=True):
-        step.model = None if model is None else str(model)
-        _tokens(step, measured, place)
+    for own, (measured, model) in zip(steps, metrics, strict=True):
+        own.model = None if model is None else str(model)
+        _tokens(own, measured, place)
     _chain(steps, messages, losses)
     inside = optional_list(body.get("subagent_trajectories"), place, "subagent_trajectories")
     losses.add("sub-agents' trajectories inside the file", n=len(inside))
