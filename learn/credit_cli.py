@@ -71,6 +71,7 @@ def credit(
     from learn.credit_summary import summarise
     from learn.store_needs import require_collected
     from learn.where import read_where
+    from sera_data.damage import blaming
 
     _check_output(rows)
     chosen = _method(method, credit_file, params or [])
@@ -80,8 +81,9 @@ def credit(
     if epochs:
         _check_epochs(opened.connect(view=view), epochs)
     connection = _connect(opened, view, epochs or None, beside or [])
-    require_collected(connection, chosen)
-    result = compute_credit(connection, chosen, where=where)
+    with blaming(connection):
+        require_collected(connection, chosen)
+        result = compute_credit(connection, chosen, where=where)
     summary = {"store": str(store), "epochs": sorted(epochs or []), **summarise(result, chosen.stages)}
     if where is not None:
         summary["where_sha256"] = where.sha256

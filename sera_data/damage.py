@@ -8,7 +8,8 @@ view, so ask only after a failure.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,20 @@ def require_sound(connection: duckdb.DuckDBPyConnection) -> None:
     """StoreError when a file that the connection's views read is damaged; call it when a query failed."""
     ((text,),) = connection.sql(f"select getvariable('{VARIABLE}')").fetchall()
     _require(json.loads(text or "[]"))
+
+
+@contextmanager
+def blaming(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """A query that fails inside the block is a StoreError where a file of the connection's views is damaged."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        require_sound(connection)
+        raise
 
 
 def require_sound_files(listing: Listing) -> None:

@@ -12,7 +12,17 @@ from sera_data.duck import connect_empty
 from sera_data.stops import Stopped, Stops
 
 ENDLESS = "select sum(a.range * b.range * c.range) from range(1000000) a, range(1000000) b, range(1000000) c"
+DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGUSR1: signal.SIG_DFL}
 CODES = [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR1, 75)]
+
+
+@pytest.fixture(autouse=True)
+def defaults():
+    """As in a shell's foreground: test runners that work side by side ignore Ctrl-C, and what is ignored stays so."""
+    before = {number: signal.signal(number, handler) for number, handler in DEFAULTS.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(("number", "code"), CODES)
