@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sera_data.printing import print_facts
+
 if TYPE_CHECKING:
     from collect.label_config import LabelConfig
     from collect.labels import Labeller
@@ -97,7 +99,7 @@ def label(
     opened = sera_data.open(store)
     chosen = _labeller(config, judge=judge)
     if dry_run:
-        _show(_plan(opened, config, chosen), as_json=as_json)
+        print_facts(_plan(opened, config, chosen), as_json=as_json)
         return
     interruption = Interruption()
     with interruption.active():
@@ -114,7 +116,7 @@ def label(
         "completion_tokens": summary.completion_tokens,
         "seconds": round(time.monotonic() - started, 3),
     }
-    _show(report, as_json=as_json)
+    print_facts(report, as_json=as_json)
 
 
 def _spec(judge: str | None, labeller: str | None) -> str:
@@ -197,17 +199,3 @@ def _prompt_chars(store: Store, config: LabelConfig, nodes: list[str]) -> float:
         con.close()
     prompts = [judge_messages(case_of(s), trajectory_chars=config.trajectory_chars) for s in subjects]
     return sum(len(message.content) for prompt in prompts for message in prompt) / len(prompts)
-
-
-def _show(body: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(body))
-        return
-    for name, value in body.items():
-        if isinstance(value, dict):
-            shown = ", ".join(f"{key}: {count:,}" for key, count in value.items()) or "none"
-        elif isinstance(value, list):
-            shown = ", ".join(value) or "none"
-        else:
-            shown = f"{value:,}" if isinstance(value, int) else str(value)
-        typer.echo(f"{name.replace('_', ' '):<20}{shown}")

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sera_data.printing import print_facts
+
 if TYPE_CHECKING:
     from collect.policy import Policy
     from collect.refresh_config import RefreshConfig
@@ -145,7 +147,7 @@ def _refresh(
     config, policies = _opened({**values, **({"purposes": purposes} if purposes else {})})
     _require_run(opened, config)
     if dry_run:
-        _show(_plan(opened, config, policies), as_json=as_json)
+        print_facts(_plan(opened, config, policies), as_json=as_json)
         return
     interruption = Interruption()
     with interruption.active():
@@ -161,7 +163,7 @@ def _refresh(
     )
     body = {"run_id": summary.run_id, "plans": summary.plans, "sealed": summary.sealed}
     counts = {name: summary.counts[name] for name in names}
-    _show({**body, **counts, "seconds": round(time.monotonic() - started, 3)}, as_json=as_json)
+    print_facts({**body, **counts, "seconds": round(time.monotonic() - started, 3)}, as_json=as_json)
 
 
 def _opened(values: dict[str, Any]) -> tuple[RefreshConfig, dict[Role, Policy]]:
@@ -206,17 +208,3 @@ def _plan(store: Any, config: RefreshConfig, policies: dict[Role, Policy]) -> di
         * (config.k if config.work == "rubrics" else 1),
         "units_by_epoch": {str(epoch): len(units) for epoch, units in selection.units.items()},
     }
-
-
-def _show(body: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(body))
-        return
-    for name, value in body.items():
-        if isinstance(value, dict):
-            shown = ", ".join(f"{key}: {count:,}" for key, count in value.items()) or "none"
-        elif isinstance(value, list):
-            shown = ", ".join(value) or "none"
-        else:
-            shown = f"{value:,}" if isinstance(value, int) else str(value)
-        typer.echo(f"{name.replace('_', ' '):<22}{shown}")

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
@@ -40,3 +40,19 @@ def print_table(
 def print_json(value: Any) -> None:
     """One JSON document on stdout; what JSON does not know becomes text."""
     print(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+
+
+def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
+    """A line per fact, names in a column of their own; or the same as one line of JSON."""
+    if as_json:
+        print(json.dumps(facts))
+        return
+    width = 2 + max(map(len, facts), default=0)
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            shown = ", ".join(f"{key}: {count:,}" for key, count in value.items()) or "none"
+        elif isinstance(value, list):
+            shown = ", ".join(value) or "none"
+        else:
+            shown = f"{value:,}" if isinstance(value, int) else str(value)
+        print(f"{name.replace('_', ' '):<{width}}{shown}")
