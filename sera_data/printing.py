@@ -47,7 +47,7 @@ def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts))
         return
-    width = 2 + max(map(len, facts), default=0)
+    width = max(20, 2 + max(map(len, facts), default=0))
     for name, value in facts.items():
         if isinstance(value, dict):
             shown = ", ".join(f"{key}: {count:,}" for key, count in value.items()) or "none"
