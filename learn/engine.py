@@ -116,7 +116,7 @@ class Engine:
         timings = {"forward_backward_s": passed - started, "step_s": ended - passed, "total_s": ended - started}
         return {
             **measures.row(),
-            "gaps": measures.gap_rows(),
+            "gaps": _marked(measures.gap_rows(), objective),
             "grad_norm": norm,
             "lr": self.lr * lr_scale,
             "timings": timings,

@@ -6,11 +6,13 @@ compiled on the fly; nothing is printed on stdout by a library.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,21 +72,39 @@ def join(*, threads: int = 1) -> Ranks:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # DeepSpeed compiles a function when it is imported
         torch.set_num_threads(threads)
-    if "RANK" not in os.environ:
-        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=_free_port())
     deepspeed = import_deepspeed()
     local = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
     if not torch.distributed.is_initialized():
-        deepspeed.init_distributed(dist_backend="nccl" if cuda else "gloo", verbose=False)
+        with _launched():
+            deepspeed.init_distributed(dist_backend="nccl" if cuda else "gloo", verbose=False)
     return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)
 
 
+@contextlib.contextmanager
+def _launched() -> Iterator[None]:
+    """The environment of a launcher: as it is, or that of the only process, which its children must not inherit."""
+    if "RANK" in os.environ:
+        yield
+        return
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
+    os.environ.setdefault("LOCAL_RANK", "0")  # DeepSpeed reads this one later too
+    os.environ.update(alone)
+    try:
+        yield
+    finally:
+        for name in alone:
+            os.environ.pop(name, None)
+
+
 def leave() -> None:
-    """Close the process group, if there is one."""
-    if torch.distributed.is_initialized():
+    """Close the process group, if there are others in it; a group of one ends with its process.
+
+    DeepSpeed keeps groups of its own, so a closed one could not be joined again in the same process.
+    """
+    if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
         torch.distributed.destroy_process_group()
 
 

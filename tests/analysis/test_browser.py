@@ -282,6 +282,8 @@ def test_the_other_notebooks_run_as_apps(browser, store, name, words):
     with app(name, store) as address, page_of(browser, address) as page:
         page.get_by_role("heading", name=words).wait_for()
         page.locator("marimo-table table").first.wait_for()
-        page.get_by_text("Loading chart").wait_for(state="hidden")
+        from playwright.sync_api import expect
+
+        expect(page.get_by_text("Loading chart")).to_have_count(0, timeout=30_000)
         picture(page, f"notebook-{name}", full_page=True)
         assert page.locator(".marimo-error, [data-testid=cell-error]").count() == 0

@@ -15,6 +15,7 @@ from collect.policy_directory import read_policy_directory
 from collect.tasks import load_tasks
 from learn.checkpoint import CheckpointError, latest, require_tokenizer
 from learn.config import LearnConfig
+from learn.learn_progress import gate_word
 from learn.method import open_method
 from learn.phase import learn_phase, open_phase
 from learn.ranks import join
@@ -96,6 +97,9 @@ def test_a_phase_trains_every_stage_and_writes_rows(learned):
     assert [row["stage"] for row in result.rows] == ["execution", "execution", "delegation", "rubric"]
     assert result.version == 4
     assert seen == result.rows
+    # the second update is the first one's version ahead of its data
+    assert [[(part["gap"], part["stale"]) for part in row["gaps"]] for row in result.rows[:2]] == [[(0, 0)], [(1, 0)]]
+    assert gate_word(result.rows) == "unused"
     store = sd.open(place / "store")
     rows = store.updates.pl().sort("update").to_dicts()
     assert [r["version_out"] for r in rows] == [1, 2, 3, 4]
