@@ -74,7 +74,7 @@ def _atif(body: dict[str, Any], place: str, losses: Losses) -> Episode:
     metrics: list[tuple[dict[str, Any], str | None]] = []
     for n, value in enumerate(require_list(body.get("steps"), place, "steps")):
         step = require_object(value, place, f"steps[{n}]")
-        if step.get("source") not in SOURCES:
+        if step.get("source") not in tuple(SOURCES):  # of any type: a list cannot be looked up in a dict
             fault(place, f"steps[{n}].source is {shown(step.get('source'))}; allowed: {', '.join(SOURCES)}")
         messages.append(_atif_message(step))
         if step["source"] == "agent":
