@@ -116,7 +116,7 @@ class Engine:
         timings = {"forward_backward_s": passed - started, "step_s": ended - passed, "total_s": ended - started}
         return {
             **measures.row(),
-            "gaps": _marked(measures.gap_rows(), objective),
+            "gaps": measures.gap_rows(fresh_gap=math.inf if objective.stale is None else objective.stale.fresh_gap),
             "grad_norm": norm,
             "lr": self.lr * lr_scale,
             "timings": timings,
@@ -180,12 +180,6 @@ class Engine:
         if path is None:
             msg = f"no engine state in {directory}"
             raise SeraError(msg, hint="remove this checkpoint; the one before it is used then")
-
-
-def _marked(rows: list[dict[str, float]], objective: Objective) -> list[dict[str, float]]:
-    """The figures by gap, with 1 where the gap counts as old."""
-    limit = math.inf if objective.stale is None else objective.stale.fresh_gap
-    return [{**row, "stale": float(row["gap"] > limit)} for row in rows]
 
 
 def zero_stage(config: EngineConfig, device: torch.device) -> int:

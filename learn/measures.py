@@ -80,8 +80,8 @@ class Measures:
             self.gaps[index] += torch.stack([(row * own).sum() for row in rows]).cpu()
             self.gap_ratio_max[index] = torch.maximum(self.gap_ratio_max[index], (rho * own).max().cpu())
 
-    def gap_rows(self) -> list[dict[str, float]]:
-        """The same figures for each version gap that has tokens."""
+    def gap_rows(self, *, fresh_gap: float) -> list[dict[str, float]]:
+        """The same figures for each version gap that has tokens; stale: 1 where the gap is above `fresh_gap`."""
         found = []
         for gap, sums, highest in zip(self._gaps, self.gaps.tolist(), self.gap_ratio_max.tolist(), strict=True):
             part = dict(zip(GAP_SUMS, sums, strict=True))
@@ -89,6 +89,7 @@ class Measures:
                 found.append(
                     {
                         "gap": gap,
+                        "stale": float(gap > fresh_gap),
                         "tokens": n,
                         "ratio_mean": part["ratio"] / n,
                         "ratio_max": highest,

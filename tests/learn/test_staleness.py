@@ -88,7 +88,7 @@ def test_figures_for_each_gap_add_up_to_those_of_the_whole():
         stopped = objective.stopped(zeros[part], piece)
         cap = objective.cap(piece)
         measures.add(torch.zeros(()), zeros[part], zeros[part], piece, ratio_max=cap, version=6, stopped=stopped)
-    rows = measures.gap_rows()
+    rows = measures.gap_rows(fresh_gap=4)
     ratios = np.exp(-batch.logprobs.numpy().astype(float))
     for row in rows:
         own = ratios[np.array(versions) == 6 - row["gap"]]
