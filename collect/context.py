@@ -102,6 +102,7 @@ class TreeContext:
             prompt_ids=None if transcript.prompt is None else list(transcript.prompt),
             sampling=Sampling(temperature=heat, max_tokens=cap, seed=seed, top_p=sampling.top_p),
             facts=facts,
+            group=self.plan.task.task_id,
         )
         completion = await ask(transcript.policy, request, budgets=self.settings.budgets, deadline=deadline)
         return completion, request.sampling

@@ -39,6 +39,7 @@ class Request:
     session: cache key, one per node (or per rubric/score call); prompts of a session extend each other.
     messages: whole chat so far. prompt_ids: the same as ids, None for policies without a renderer.
     facts: structured facts for scripted policies only (goal, state, plan, rubric ...); model policies never read them.
+    group: the task played; its trees and branches share prompt prefixes, so an engine with replicas keeps it on one.
     """
 
     role: Role
@@ -47,11 +48,16 @@ class Request:
     prompt_ids: Sequence[int] | None
     sampling: Sampling
     facts: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """text excludes the end token; completion_ids includes it when it was sampled (finish_reason stop)."""
+    """text excludes the end token; completion_ids includes it when it was sampled (finish_reason stop).
+
+    n_prompt, n_completion: tokens as a server without ids counts them. served_model: what it says has answered.
+    cost: price of the call, None without a price file.
+    """
 
     text: str
     completion_ids: Sequence[int] | None
@@ -60,6 +66,10 @@ class Completion:
     logprobs_mode: LogprobsMode
     policy_version: int
     n_cached: int | None = None
+    n_prompt: int | None = None
+    n_completion: int | None = None
+    served_model: str | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +118,27 @@ class Policy(Protocol):
 
 
 class PolicyError(Exception):
-    """An infrastructure fault of a policy (engine down, timeout): retried, never trained."""
+    """An infrastructure fault of a policy (engine down, timeout): retried, never trained.
+
+    lasting: the policy has tried again by itself, or knows that trying again is useless.
+    """
+
+    def __init__(self, message: str = "", *, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+
+
+class PolicyTimeout(PolicyError):
+    """No reply in time."""
+
+
+class PolicyRateLimited(PolicyError):
+    """Too many requests (HTTP 429), however long was waited."""
+
+
+class PolicyUnavailable(PolicyError):
+    """No connection, or an error of the server itself."""
+
+
+class PolicyMalformed(PolicyError):
+    """A reply that is no completion, or a request that the server did not understand."""

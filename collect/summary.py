@@ -29,6 +29,7 @@ def phase_summary(store: Store, plan: Plan) -> dict[str, Any]:
         parameters = {"run_id": plan.run_id, "epoch": plan.epoch}
         purposes = connection.sql(_sql("phase_trees"), params=parameters).pl().to_dicts()
         forked, mixed = connection.execute(_sql("phase_forks"), parameters).fetchone() or (0, 0)
+        shared, cached = connection.execute(_sql("phase_prefixes"), parameters).fetchone() or (0, 0)
         rows = {name: _rows(connection, name, parameters) for name in TABLES}
     finally:
         connection.close()
@@ -52,6 +53,7 @@ def phase_summary(store: Store, plan: Plan) -> dict[str, Any]:
         "nodes": totals["nodes"],
         "turns": totals["turns"],
         "tokens": totals["tokens"],
+        "prefix_tokens": {"shared": shared, "cached": cached, "hit_rate": cached / shared if shared else None},
         "purposes": {
             p["purpose"]: {"trees": p["trees"], "success": p["success"], "delegations": p["delegations"]}
             for p in purposes
@@ -91,6 +93,9 @@ def print_summary(summary: dict[str, Any], *, seconds: float) -> None:
     table.add_row("delegations", str(summary["delegations"]))
     if summary["forked"]:
         table.add_row("forked", f"{summary['forked']}, mixed {_percent(summary['mixed_share'])}")
+    prefix = summary["prefix_tokens"]
+    if prefix["shared"]:
+        table.add_row("prefix cache", f"{_percent(prefix['hit_rate'])} of {prefix['shared']:,} shared prompt tokens")
     table.add_row("rows", ", ".join(f"{name} {count}" for name, count in summary["rows"].items() if count))
     table.add_row("seconds", f"{seconds:.1f}")
     Console().print(table)
