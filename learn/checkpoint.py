@@ -45,7 +45,8 @@ class State:
 
     policy_sha256: policy.json of the directory that the phase started from. cursor: updates of the phase done.
     consumed: group uses per stage in the phase. rows: the `updates` rows of the phase so far. finished: the phase
-    has no update left.
+    has no update left. lora: {} or {config, base, base_sha256}, the adapters' settings and the policy directory that
+    they belong to.
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class State:
     world_size: int = 1
     zero: int = 0
     code_version: str = ""
+    lora: dict[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
 
@@ -95,7 +97,7 @@ def read(path: Path) -> Checkpoint:
 
 def _require_types(state: State) -> None:
     kinds = {"run_id": str, "snapshot_sha256": str, "epoch": int, "version": int, "cursor": int, "finished": bool}
-    for name, kind in {**kinds, "consumed": dict, "rows": list, "world_size": int, "zero": int}.items():
+    for name, kind in {**kinds, "consumed": dict, "rows": list, "world_size": int, "zero": int, "lora": dict}.items():
         value = getattr(state, name)
         if not isinstance(value, kind):
             msg = f"{name} must be {kind.__name__}, got {value!r}"
@@ -111,6 +113,15 @@ def require_tokenizer(checkpoint: Checkpoint, tokenizer_sha256: str | None) -> N
             f" {str(tokenizer_sha256)[:16]}"
         )
         raise CheckpointError(msg, hint="give the policy that the run started from, or another --out directory")
+
+
+def require_adapters(checkpoint: Checkpoint, lora: dict[str, Any]) -> None:
+    """Refuse a checkpoint whose trained tensors are others than this run's: full weights, or other adapters."""
+    found, wanted = (part.get("config") for part in (checkpoint.state.lora, lora))
+    if found != wanted:
+        named = [f"lora {json.dumps(part, sort_keys=True)}" if part else "full weights" for part in (found, wanted)]
+        msg = f"checkpoint {checkpoint.path} was trained with {named[0]}, the config says {named[1]}"
+        raise CheckpointError(msg, hint="keep lora as it was, or give another --out directory")
 
 
 def save(root: Path, engine: Engine, state: State, *, keep: int) -> Checkpoint:

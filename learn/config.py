@@ -104,6 +104,24 @@ class OptimizerConfig(Config):
     gradient_clip: float = Field(default=1.0, ge=1e-6, description="Highest global gradient norm.")
 
 
+class LoraConfig(Config):
+    """Low-rank adapters in place of the full weights: W + alpha / r * B A with A [r, in] and B [out, r] trained."""
+
+    r: int = Field(default=16, ge=1, le=1024, description="Rank of the adapters.")
+    alpha: int = Field(default=32, ge=1, le=100_000, description="Their scale is alpha / r.")
+    targets: tuple[str, ...] = Field(
+        default=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        min_length=1,
+        description="Names of the linear layers that get one.",
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the start of A; B starts at zero.")
+
+    @property
+    def scale(self) -> float:
+        """Factor on B A."""
+        return self.alpha / self.r
+
+
 class EngineConfig(Config):
     """How the update is computed; none of it changes the mathematics."""
 
@@ -114,10 +132,17 @@ class EngineConfig(Config):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="auto: float32 on CPU; bfloat16 with fp32 masters on GPU."
     )
+    offload: Literal["none", "optimizer", "parameters"] = Field(
+        default="none",
+        description="Kept in CPU memory: optimizer (masters and moments, ZeRO 1-3); parameters: the weights too (3).",
+    )
     tokens_per_micro_batch: int | None = Field(
         default=None, ge=2, description="Tokens of a forward pass; null: 2048 on CPU, 32768 on GPU."
     )
-    vocabulary_chunk: int = Field(default=2048, ge=1, description="Trained positions projected at a time.")
+    share_prefixes: Literal["auto", "on", "off"] = Field(
+        default="auto", description="Compute a token that sequences share once. auto: where it saves a tenth or more."
+    )
+    vocabulary_chunk: int = Field(default=2048, ge=1, description="Most trained positions projected at a time.")
     recompute: bool = Field(default=False, description="Recompute activations in backward: less memory, more time.")
     checkpoint_every: int = Field(default=4, ge=1, description="Updates between checkpoints within a phase.")
     keep_checkpoints: int = Field(default=2, ge=1, description="Newest checkpoints kept.")
@@ -154,6 +179,7 @@ class LearnConfig(Config):
     loss: LossConfig = Field(default_factory=lambda: LossConfig(), description="Loss and brakes.")
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(), description="AdamW.")
     engine: EngineConfig = Field(default_factory=lambda: EngineConfig(), description="DeepSpeed and memory.")
+    lora: LoraConfig | None = Field(default=None, description="Adapters instead of full weights: {r: 16, alpha: 32}.")
 
     @model_validator(mode="before")
     @classmethod

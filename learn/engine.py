@@ -2,8 +2,9 @@
 
 Invariant: the gradient is that of sum / N over the global batch, whatever the split into micro-batches, ranks and ZeRO
 stages: the accumulation boundary is set by hand on every backward, each loss is scaled by ranks / N because DeepSpeed
-averages, and clipping is explicit. A non-finite gradient changes no weight; it stops with the datum ids. On CPU all is
-fp32, on GPU bf16 with fp32 masters; the optimizer is torch's AdamW, so no op is compiled.
+averages, and clipping is explicit. A non-finite gradient changes no weight; it stops on every rank with the datum ids.
+On CPU all is fp32, on GPU bf16 with fp32 masters; the optimizer is torch's AdamW, so no op is compiled. Masters,
+moments and weights may lie in CPU memory (`offload`); with LoRA only the adapters are trained.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Any
 
 import torch
 
-from learn.config import BUDGET, EngineConfig, OptimizerConfig
+from learn.config import BUDGET, EngineConfig, LoraConfig, OptimizerConfig
+from learn.lora import merged
 from learn.measures import Measures
 from learn.network import Network, load_network
 from learn.objective import Objective
 from learn.packing import Plan, micro_batch
 from learn.ranks import Ranks, import_deepspeed
-from sera_data.errors import SeraError
+from sera_data.errors import ConfigError, SeraError
 
 
 class NonFiniteError(SeraError):
@@ -43,15 +45,17 @@ class Engine:
         config: EngineConfig,
         optimizer: OptimizerConfig,
         universal: bool = False,
+        lora: LoraConfig | None = None,
     ) -> None:
         self.ranks = ranks
+        self.lora = lora
         self.zero = zero_stage(config, ranks.device)
         self.half = half_precision(config, ranks.device)
         self.lr = optimizer.lr
         self.budget = config.tokens_per_micro_batch or BUDGET[ranks.device.type]
         self.tied = network.model.config.tie_word_embeddings
         adam = torch.optim.AdamW(
-            network.parameters(),
+            [parameter for parameter in network.parameters() if parameter.requires_grad],
             lr=optimizer.lr,
             betas=optimizer.betas,
             eps=optimizer.eps,
@@ -59,11 +63,11 @@ class Engine:
         )
         self.clip = optimizer.gradient_clip
         self.deepspeed, *_ = import_deepspeed().initialize(
-            model=network, optimizer=adam, config=self._settings(universal=universal), dist_init_required=False
+            model=network, optimizer=adam, config=self._settings(config, universal=universal), dist_init_required=False
         )
         self.deepspeed.train()
 
-    def _settings(self, *, universal: bool) -> dict[str, Any]:
+    def _settings(self, config: EngineConfig, *, universal: bool) -> dict[str, Any]:
         by_hand = self.zero == 0 and not self.half  # there DeepSpeed clips without telling the norm
         return {
             "train_micro_batch_size_per_gpu": 1,
@@ -74,6 +78,7 @@ class Engine:
                 "stage": self.zero,
                 "stage3_gather_16bit_weights_on_model_save": True,
                 "stage3_param_persistence_threshold": 0 if self.ranks.device.type == "cpu" else 100_000,
+                **_offload(config, pinned=self.ranks.device.type == "cuda"),
             },
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,
@@ -108,7 +113,7 @@ class Engine:
         passed = time.perf_counter()
         measures.sums = self.ranks.sum(measures.sums)
         self._require_samples(measures.ess, objective.min_ess, version)
-        norm = self._step(self.lr * lr_scale, suspects or plan.datum_ids)
+        norm = self._step(self.lr * lr_scale, self.ranks.gather(suspects) or plan.datum_ids)
         measures.gaps = self.ranks.sum(measures.gaps)
         measures.gap_ratio_max = self.ranks.max(measures.gap_ratio_max)
         measures.ratio_max = self.ranks.max(measures.ratio_max)
@@ -139,6 +144,8 @@ class Engine:
         if self.zero == 0 and not self.half:
             parameters = [p for p in self.deepspeed.module.parameters() if p.grad is not None]
             norm = float(torch.nn.utils.get_total_norm([p.grad for p in parameters]))
+            if not math.isfinite(norm):
+                self.deepspeed.zero_grad()  # as DeepSpeed does in the other stages
             self._require_finite(norm, suspects)
             torch.nn.utils.clip_grads_with_norm_(parameters, self.clip, torch.tensor(norm))
             self.deepspeed.step()
@@ -158,7 +165,12 @@ class Engine:
         )
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Weights by Hugging Face name, on the first rank (empty elsewhere); every rank must call this."""
+        """Weights by Hugging Face name, adapters merged, on the first rank (empty elsewhere); every rank calls this."""
+        found = self.tensors()
+        return found if self.lora is None else merged(found, self.lora.scale)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All tensors as they are in the engine, frozen ones and adapters apart; every rank must call this."""
         parameters = dict(self.deepspeed.module.named_parameters())
         found = {}
         for name, parameter in parameters.items():
@@ -183,9 +195,20 @@ class Engine:
 
 
 def zero_stage(config: EngineConfig, device: torch.device) -> int:
-    """The ZeRO stage, resolved."""
-    default = 1 if device.type == "cuda" else 0
-    return default if config.zero is None else config.zero
+    """The ZeRO stage, resolved; ConfigError for one that cannot offload what the config says."""
+    lowest = {"none": 0, "optimizer": 1, "parameters": 3}[config.offload]
+    default = max(1 if device.type == "cuda" else 0, lowest)
+    stage = default if config.zero is None else config.zero
+    if stage < lowest:
+        msg = f"engine.offload={config.offload} needs ZeRO stage {lowest} or more, engine.zero is {stage}"
+        raise ConfigError(msg, hint=f"set engine.zero={lowest}, or engine.offload=none")
+    return stage
+
+
+def _offload(config: EngineConfig, *, pinned: bool) -> dict[str, Any]:
+    place = {"device": "cpu", "pin_memory": pinned}
+    names = {"none": (), "optimizer": ("offload_optimizer",), "parameters": ("offload_optimizer", "offload_param")}
+    return {name: dict(place) for name in names[config.offload]}
 
 
 def half_precision(config: EngineConfig, device: torch.device) -> bool:
@@ -201,10 +224,16 @@ def open_engine(
     optimizer: OptimizerConfig,
     temperature: float = 1.0,
     universal: bool = False,
+    lora: LoraConfig | None = None,
 ) -> Engine:
-    """An engine with the weights and the vocabulary mask of a policy directory."""
+    """An engine with the weights and the vocabulary mask of a policy directory, and with new adapters if told so."""
     dtype = torch.bfloat16 if half_precision(config, ranks.device) else torch.float32
     network = load_network(
-        policy, dtype=dtype, temperature=temperature, chunk=config.vocabulary_chunk, recompute=config.recompute
-    )
-    return Engine(network.to(ranks.device), ranks=ranks, config=config, optimizer=optimizer, universal=universal)
+        policy,
+        dtype=dtype,
+        temperature=temperature,
+        chunk=config.vocabulary_chunk,
+        recompute=config.recompute,
+        lora=lora,
+    ).to(ranks.device)
+    return Engine(network, ranks=ranks, config=config, optimizer=optimizer, universal=universal, lora=lora)

@@ -19,6 +19,8 @@ from transformers.utils.logging import disable_progress_bar
 from collect.model_files import loading_faults, require_weights
 from collect.model_files import read_mask as read_allowed
 from learn.attention import NAME
+from learn.config import LoraConfig
+from learn.lora import insert_adapters
 from learn.packing import MicroBatch
 from learn.vocabulary import CHUNK, Vocabulary
 
@@ -42,9 +44,18 @@ class Network(nn.Module):
 
 
 def load_network(
-    directory: Path, *, dtype: torch.dtype, temperature: float = 1.0, chunk: int = CHUNK, recompute: bool = False
+    directory: Path,
+    *,
+    dtype: torch.dtype,
+    temperature: float = 1.0,
+    chunk: int = CHUNK,
+    recompute: bool = False,
+    lora: LoraConfig | None = None,
 ) -> Network:
-    """The network of a policy directory, its vocabulary mask applied; `recompute` trades time for activations."""
+    """The network of a policy directory, its vocabulary mask applied; `recompute` trades time for activations.
+
+    With `lora` only its new adapters are trained.
+    """
     disable_progress_bar()
     with loading_faults(directory):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -52,6 +63,8 @@ def load_network(
         )
     model, report = loaded
     require_weights(directory, report, tied=model.config.tie_word_embeddings)
+    if lora is not None:
+        insert_adapters(model, lora)
     if recompute:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     allowed = read_mask(directory, model.config.vocab_size)

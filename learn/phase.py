@@ -27,6 +27,7 @@ from learn.engine import Engine
 from learn.epochs import choose_epoch
 from learn.export import export_policy, policy_path
 from learn.feed import Feed, Meal, rules_sha256, where_of
+from learn.lora import merged, write_adapter
 from learn.objective import Objective
 from learn.packing import Plan as PackingPlan
 from learn.packing import plan_packs
@@ -256,15 +257,18 @@ def export(phase: Phase, engine: Engine | None, state: State, ranks: Ranks) -> P
     """The policy directory that a phase ends with; its start policy when nothing was trained."""
     if engine is None or state.version == phase.parent.version:
         return phase.parent.path
-    weights = engine.weights()
+    tensors, lora = engine.tensors(), phase.config.lora
     if ranks.first:
         export_policy(
             phase.out,
-            weights=weights,
+            weights=tensors if lora is None else merged(tensors, lora.scale),
             tied=engine.tied,
             parent=phase.parent,
             version=state.version,
             run_id=phase.run_id,
         )
+        if lora is not None:
+            target = phase.out / "adapters" / f"v{state.version:06d}"
+            write_adapter(target, tensors, lora, base=state.lora["base"])
     ranks.barrier()
     return policy_path(phase.out, state.version)

@@ -42,6 +42,14 @@ class Ranks:
         """Maximum over ranks."""
         return self._reduce(tensor, torch.distributed.ReduceOp.MAX)
 
+    def gather(self, items: list[str]) -> list[str]:
+        """The items of all ranks, in the order of ranks; every rank calls this."""
+        if self.size == 1:
+            return items
+        found: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(found, items)
+        return [item for part in found for item in part]
+
     def barrier(self) -> None:
         """Wait for all ranks."""
         if self.size > 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from collect.policy_directory import PolicyDirectory, read_policy_directory
 from collect.provenance import code_version
@@ -19,6 +20,7 @@ from learn.checkpoint import (
     latest,
     load,
     needs_conversion,
+    require_adapters,
     require_tokenizer,
 )
 from learn.config import LearnConfig
@@ -32,10 +34,12 @@ def resume(
 ) -> tuple[Engine, State]:
     """The engine and where it stands; `start` is the state of a phase that has done nothing."""
     found = latest(out / "checkpoints")
-    universal = False
+    universal, lora = False, _adapters(config, parent)
     if found is not None:
         require_tokenizer(found, parent.tokenizer_sha256)
         _require_lineage(found, parent, out=out, start=start)
+        require_adapters(found, lora)
+        lora = found.state.lora  # the adapters stay those of the policy that the first phase started from
         universal = needs_conversion(found.state, ranks.size)
         if universal:
             convert(found, ranks)
@@ -46,12 +50,19 @@ def resume(
         optimizer=config.optimizer,
         temperature=config.loss.temperature,
         universal=universal,
+        lora=config.lora,
     )
     state = start
     if found is not None:
         load(found, engine)
         state = found.state if _is_middle(found, start) else start
-    return engine, replace(state, world_size=ranks.size, zero=engine.zero, code_version=code_version())
+    return engine, replace(state, world_size=ranks.size, zero=engine.zero, code_version=code_version(), lora=lora)
+
+
+def _adapters(config: LearnConfig, parent: PolicyDirectory) -> dict[str, Any]:
+    if config.lora is None:
+        return {}
+    return {"config": config.lora.resolved(), "base": str(parent.path.resolve()), "base_sha256": parent.sha256}
 
 
 def _is_middle(found: Checkpoint, start: State) -> bool:

@@ -1,30 +1,98 @@
 """The projection onto the vocabulary: log-probabilities of chosen tokens, never a logits tensor of the sequence.
 
-Invariant: only trained positions come here, in chunks of rows; logits, log-softmax and the weight gradient are fp32;
-forward keeps the row normaliser only and backward computes each chunk again. Tokens outside the policy's
+Invariant: only trained positions come here, in tiles of rows x entries; logits, log-softmax and the sums of both
+gradients are fp32; forward keeps the row normaliser only and backward computes each tile again, so the memory beyond
+the results is that of a tile whatever the numbers of rows and entries (`peak_bytes`). Tokens outside the policy's
 vocabulary mask have probability 0, exactly as in the sampler. The entropy carries no gradient.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
 CHUNK = 2048
+TILE = 2**25
+"""Most elements of a tile: 128 MiB in fp32. A tile has `chunk` rows, or as many as there are, and entries to match."""
+
+LOWEST = -1e30
+"""Logit of a forbidden token: its exponential is 0 beside any other, and 0 times it is 0, which -inf would make NaN."""
+
+
+def peak_bytes(rows: int, vocabulary: int, hidden: int, *, chunk: int = CHUNK, bytes_per_weight: int = 4) -> int:
+    """Highest memory in bytes of forward and backward beyond their inputs, the gradient of the weight apart.
+
+    That gradient belongs to the parameter and is there with any loss. Half precision (2 bytes) adds an fp32 sum of the
+    hidden gradient and of one tile of the weight gradient. Test: tests/learn/test_vocabulary_memory.py.
+    """
+    height = min(rows, chunk)
+    width = min(vocabulary, max(1, TILE // max(height, 1)))
+    tiles = 2 * 4 * height * width  # logits and their exponentials
+    results = rows * hidden * bytes_per_weight + 4 * 4 * rows
+    if bytes_per_weight == 4:
+        return tiles + results
+    sums = 4 * (rows + width) * hidden
+    copies = bytes_per_weight * height * width + 4 * 2 * (height + width) * hidden
+    return tiles + results + sums + copies
+
+
+def _parts(total: int, size: int) -> Iterator[slice]:
+    for start in range(0, total, size):
+        yield slice(start, min(start + size, total))
+
+
+def _width(rows: int, vocabulary: int, chunk: int) -> int:
+    return min(vocabulary, max(1, TILE // max(1, min(rows, chunk))))
+
+
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """left @ right with fp32 sums and an fp32 result."""
+    if left.dtype == torch.float32 and right.dtype == torch.float32:
+        return left @ right
+    if left.is_cuda:  # fp32 sums without fp32 copies
+        return torch.mm(left.to(right.dtype), right, out_dtype=torch.float32)
+    return left.float() @ right.float()
 
 
 def _logits(hidden: torch.Tensor, weight: torch.Tensor, allowed: torch.Tensor | None, temperature: float) -> Any:
-    if hidden.dtype == torch.float32 and weight.dtype == torch.float32:
-        logits = hidden @ weight.T
-    elif hidden.is_cuda:
-        logits = torch.mm(hidden, weight.T, out_dtype=torch.float32)  # fp32 sums without an fp32 copy of the weight
-    else:
-        logits = hidden.float() @ weight.float().T
+    logits = _product(hidden, weight.T)
     if temperature != 1.0:
-        logits = logits / temperature
-    return logits if allowed is None else logits.masked_fill(~allowed, float("-inf"))
+        logits /= temperature
+    return logits if allowed is None else logits.masked_fill_(~allowed, LOWEST)
+
+
+class _Row:
+    """Running maximum, sum of exponentials and their mean logit of some rows, over tiles of entries."""
+
+    def __init__(self, rows: int, device: torch.device) -> None:
+        self.top = torch.full((rows,), LOWEST, device=device)
+        self.sum = torch.zeros(rows, device=device)
+        self.moment = torch.zeros(rows, device=device)  # sum of exp(logit - top) * (logit - top)
+
+    def add(self, logits: torch.Tensor) -> None:
+        """Take a tile in; `logits` is used up."""
+        top = torch.maximum(self.top, logits.amax(dim=1))
+        fall = self.top - top
+        scale = fall.exp()
+        shifted = logits.sub_(top[:, None])
+        weights = shifted.exp()
+        total = weights.sum(dim=1)
+        self.moment = scale * (self.moment + self.sum * fall) + weights.mul_(shifted).sum(dim=1)
+        self.sum = scale * self.sum + total
+        self.top = top
+
+    @property
+    def normaliser(self) -> torch.Tensor:
+        """log of the sum of exp(logit)."""
+        return self.top + self.sum.log()
+
+    @property
+    def entropy(self) -> torch.Tensor:
+        """Entropy in nats."""
+        return self.sum.log() - self.moment / self.sum
 
 
 class TokenLogprob(torch.autograd.Function):
@@ -40,21 +108,22 @@ class TokenLogprob(torch.autograd.Function):
         temperature: float,
         chunk: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probability and entropy of every row, chunk by chunk."""
-        rows = hidden.shape[0]
-        logprobs = torch.empty(rows, dtype=torch.float32, device=hidden.device)
-        entropies = torch.empty_like(logprobs)
-        normaliser = torch.empty_like(logprobs)
-        for start in range(0, rows, chunk):
-            part = slice(start, start + chunk)
-            logits = _logits(hidden[part], weight, allowed, temperature)
-            total = torch.logsumexp(logits, dim=1)
-            probabilities = torch.exp(logits - total[:, None])
-            # a forbidden token has logit -inf and probability 0; their product must be 0, not NaN
-            mean = torch.where(probabilities > 0, probabilities * logits, 0.0).sum(dim=1)
-            normaliser[part] = total
-            entropies[part] = total - mean
-            logprobs[part] = logits.gather(1, targets[part, None]).squeeze(1) - total
+        """Log-probability and entropy of every row, tile by tile."""
+        rows, vocabulary = hidden.shape[0], weight.shape[0]
+        logprobs = torch.zeros(rows, dtype=torch.float32, device=hidden.device)
+        entropies, normaliser = torch.empty_like(logprobs), torch.empty_like(logprobs)
+        for part in _parts(rows, chunk):
+            row = _Row(len(targets[part]), hidden.device)
+            for entries in _parts(vocabulary, _width(rows, vocabulary, chunk)):
+                mask = None if allowed is None else allowed[entries]
+                logits = _logits(hidden[part], weight[entries], mask, temperature)
+                inside, column = _inside(targets[part], entries)
+                logprobs[part] += torch.where(inside, logits.gather(1, column[:, None])[:, 0], 0.0)
+                row.add(logits)
+            normaliser[part], entropies[part] = row.normaliser, row.entropy
+        logprobs -= normaliser
+        if allowed is not None:
+            logprobs.masked_fill_(~allowed[targets], float("-inf"))
         ctx.save_for_backward(hidden, weight, targets, allowed, normaliser)
         ctx.temperature, ctx.chunk = temperature, chunk
         ctx.mark_non_differentiable(entropies)
@@ -62,20 +131,49 @@ class TokenLogprob(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        """d logprob / d logits = (one-hot - probabilities) / temperature, recomputed per chunk."""
+        """d logprob / d logits = (one-hot - probabilities) / temperature, recomputed per tile.
+
+        A weight that is not trained (LoRA) gets no gradient and no memory for one.
+        """
         hidden, weight, targets, allowed, normaliser = ctx.saved_tensors
-        upstream = grads[0]
-        grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device)
-        for start in range(0, hidden.shape[0], ctx.chunk):
-            part = slice(start, start + ctx.chunk)
-            logits = _logits(hidden[part], weight, allowed, ctx.temperature)
-            slope = torch.exp(logits - normaliser[part, None]).neg_()
-            slope.scatter_add_(1, targets[part, None], torch.ones_like(slope[:, :1]))
-            slope *= (upstream[part] / ctx.temperature)[:, None]
-            grad_hidden[part] = (slope.to(weight.dtype) @ weight).to(hidden.dtype)
-            grad_weight += slope.T @ hidden[part].float()
-        return grad_hidden, grad_weight.to(weight.dtype), None, None, None, None
+        upstream = grads[0] / ctx.temperature
+        rows, vocabulary = hidden.shape[0], weight.shape[0]
+        grad_hidden = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
+        grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
+        for entries in _parts(vocabulary, _width(rows, vocabulary, ctx.chunk)):
+            mask = None if allowed is None else allowed[entries]
+            total = None if grad_weight is None else _zero_sum(grad_weight[entries])
+            for part in _parts(rows, ctx.chunk):
+                slope = _logits(hidden[part], weight[entries], mask, ctx.temperature)
+                slope.sub_(normaliser[part, None]).exp_().neg_()
+                inside, column = _inside(targets[part], entries)
+                slope.scatter_add_(1, column[:, None], inside.to(slope.dtype)[:, None])
+                slope *= upstream[part, None]
+                _add_product(grad_hidden[part], slope, weight[entries])
+                if total is not None:
+                    _add_product(total, slope.T, hidden[part])
+            if grad_weight is not None and total is not None and total.dtype != grad_weight.dtype:
+                grad_weight[entries] = total
+        return grad_hidden.to(hidden.dtype), grad_weight, None, None, None, None
+
+
+def _inside(targets: torch.Tensor, entries: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which targets lie in a tile, and their column there (0 for the others)."""
+    inside = (targets >= entries.start) & (targets < entries.stop)
+    return inside, torch.where(inside, targets - entries.start, 0)
+
+
+def _zero_sum(part: torch.Tensor) -> torch.Tensor:
+    """Where the fp32 sum of a tile of the weight gradient is made: in place if that is fp32 itself."""
+    return part.zero_() if part.dtype == torch.float32 else torch.zeros_like(part, dtype=torch.float32)
+
+
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """total += left @ right."""
+    if left.dtype == right.dtype == total.dtype:
+        total.addmm_(left, right)
+    else:
+        total += _product(left, right)
 
 
 class Vocabulary(nn.Module):

@@ -1,4 +1,7 @@
-"""Run under torchrun by test_engine: two updates per ZeRO stage, losses, norms and the sum of weights as JSON."""
+"""Run under torchrun by test_engine: two updates per ZeRO stage, losses, norms and the sum of weights as JSON.
+
+Then one update with a datum on the last rank that is not a number: what each stage says about it.
+"""
 
 import json
 import sys
@@ -11,7 +14,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from learn.attention import NAME
 from learn.config import EngineConfig, OptimizerConfig
 from learn.datum import Datum
-from learn.engine import Engine
+from learn.engine import Engine, NonFiniteError
 from learn.network import Network
 from learn.objective import Objective
 from learn.packing import plan_packs
@@ -54,23 +57,56 @@ def datum(index, length):
     )
 
 
+CISPO = Objective("cispo", 0.0, 5.0)
+MANY = [5, 9, 2, 14, 7]
+
+
+def open_engine(ranks, zero):
+    config, optimizer = EngineConfig(zero=zero), OptimizerConfig(lr=1e-2)
+    return Engine(Network(model()), ranks=ranks, config=config, optimizer=optimizer)
+
+
+def figures(ranks, zero, datums, budget):
+    engine = open_engine(ranks, zero)
+    plan = plan_packs(datums, budget=budget, world_size=ranks.size)
+    rows = [engine.update(plan, CISPO, version=v) for v in range(2)]
+    total = sum(float(w.double().abs().sum()) for w in engine.weights().values())
+    return [*(r[key] for r in rows for key in ("loss", "grad_norm", "entropy", "ratio_max", "kl")), total]
+
+
+def fault(ranks, zero):
+    """What an update says whose only bad datum lies on the last rank, and whether any weight moved."""
+    engine, datums = open_engine(ranks, zero), [datum(i, n) for i, n in enumerate(MANY)]
+    before = engine.weights()
+    plan = plan_packs(datums, budget=14, world_size=ranks.size)
+    bad = plan.of_rank(ranks.size - 1)[0].datums[-1]
+    object.__setattr__(bad, "advantages", np.where(bad.trained, np.inf, 0).astype(np.float32))
+    try:
+        engine.update(plan, CISPO, version=0)
+    except NonFiniteError as error:
+        said = str(error)
+    same = all(torch.equal(weight, before[name]) for name, weight in engine.weights().items())
+    return {
+        "bad": bad.datum_id,
+        "pack": [d.datum_id for d in plan.of_rank(ranks.size - 1)[0].datums],
+        "said": said,
+        "same": same,
+    }
+
+
 def main():
     ranks = join()
-    found = {}
-    # the second set is one datum, so that under two ranks one of them only holds an anchor
-    sets = {"many": [datum(i, n) for i, n in enumerate([5, 9, 2, 14, 7])], "one": [datum(9, 6)]}
+    found, faults = {}, {}
+    # the last set is one datum, so that under two ranks one of them only holds an anchor
+    many, one = [datum(i, n) for i, n in enumerate(MANY)], [datum(9, 6)]
+    sets = {"accumulated": (many, 14), "whole": (many, 1000), "one": (one, 14)}
     for zero in (0, 1, 2, 3):
-        for name, datums in sets.items():
-            engine = Engine(
-                Network(model()), ranks=ranks, config=EngineConfig(zero=zero), optimizer=OptimizerConfig(lr=1e-2)
-            )
-            plan = plan_packs(datums, budget=14, world_size=ranks.size)
-            rows = [engine.update(plan, Objective("cispo", 0.0, 5.0), version=v) for v in range(2)]
-            total = sum(float(w.double().abs().sum()) for w in engine.weights().values())
-            figures = [r[key] for r in rows for key in ("loss", "grad_norm", "entropy", "ratio_max", "kl")]
-            found[f"zero {zero} {name}"] = [*figures, total]
-    if ranks.first:
-        Path(sys.argv[1]).write_text(json.dumps({k: [float(x) for x in v if x == x] for k, v in found.items()}))
+        for name, (datums, budget) in sets.items():
+            found[f"zero {zero} {name}"] = figures(ranks, zero, datums, budget)
+        faults[f"zero {zero}"] = fault(ranks, zero)
+    # every rank writes, so that the test sees that none of them hangs or thinks otherwise
+    body = {"figures": {k: [float(x) for x in v if x == x] for k, v in found.items()}, "faults": faults}
+    Path(f"{sys.argv[1]}.{ranks.rank}").write_text(json.dumps(body))
     leave()
 
 
