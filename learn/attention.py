@@ -1,11 +1,12 @@
 """Attention over packed sequences: no padding, no mask, no token of one sequence sees another.
 
-Invariant: several sequences lie one behind the other in one row; their borders are the cumulative lengths, and each
-attends causally to itself only. On CUDA in half precision it is torch's own variable-length kernel, otherwise one
-scaled-dot-product call per sequence. flash-attn is never imported.
+Invariant: in the layout `rows` several sequences lie one behind the other in one row; their borders are the cumulative
+lengths, and each attends causally to itself only. On CUDA in half precision it is torch's own variable-length kernel,
+otherwise one scaled-dot-product call per sequence. In the layout `tree` what they share lies there once and a token
+sees its ancestors (`learn.tree_attention` on CPU, `learn.flex_tree` on CUDA). flash-attn is never imported.
 
 Run: importing this module registers `NAME`; pass it as `attn_implementation` to a transformers model and call the
-model with `segments=Segments(...)`.
+model with `segments=Segments(...)` or `segments=Branches(...)`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from typing import Any, cast
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
+
+from learn.flex_tree import attend_flex
+from learn.tree_attention import attend_tree
+from learn.trie import Node
 
 NAME = "sera_varlen"
 HALF = (torch.float16, torch.bfloat16)
@@ -29,6 +34,14 @@ class Segments:
     cumulative: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """A trie in one row: its runs (see `learn.trie`), and on CUDA their block mask."""
+
+    nodes: tuple[Node, ...]
+    mask: Any = None
+
+
 def attend(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -37,11 +50,11 @@ def attend(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    segments: Segments | None = None,
+    segments: Segments | Branches | None = None,
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Causal attention inside each segment; query [1, heads, T, size] -> [1, T, heads, size].
+    """Causal attention inside each segment or along each path of a trie: [1, heads, T, size] -> [1, T, heads, size].
 
     Without `segments` the row is one sequence. Raises ValueError for a padding mask, a batch of several rows, dropout
     or a sliding window: none of them is meant for packed training.
@@ -52,6 +65,12 @@ def attend(
             f" {query.shape[0]}, mask {attention_mask is not None}, dropout {dropout}, window {sliding_window}"
         )
         raise ValueError(msg)
+    if isinstance(segments, Branches):
+        if segments.mask is not None:
+            seen = attend_flex(query, key, value, segments.mask, scale=scaling)
+        else:
+            seen = attend_tree(query, key, value, segments.nodes, scale=scaling)
+        return seen.transpose(1, 2), None
     if segments is not None and query.is_cuda and query.dtype in HALF:
         return _kernel(module, query, key, value, scaling, segments), None
     lengths = list(segments.lengths) if segments is not None else [query.shape[2]]

@@ -142,6 +142,9 @@ class EngineConfig(Config):
     share_prefixes: Literal["auto", "on", "off"] = Field(
         default="auto", description="Compute a token that sequences share once. auto: where it saves a tenth or more."
     )
+    share_prefixes: Literal["auto", "on", "off"] = Field(
+        default="auto", description="Compute a token that sequences share once. auto: where it saves a tenth or more."
+    )
     vocabulary_chunk: int = Field(default=2048, ge=1, description="Most trained positions projected at a time.")
     recompute: bool = Field(default=False, description="Recompute activations in backward: less memory, more time.")
     checkpoint_every: int = Field(default=4, ge=1, description="Updates between checkpoints within a phase.")

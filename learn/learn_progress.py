@@ -57,8 +57,21 @@ def describe(row: Mapping[str, Any]) -> str:
     speed = row["n_tokens"] / max(row["timings"]["total_s"], 1e-9)
     return (
         f"{head}  loss {row['loss']:+.4f}  norm {row['grad_norm']:.3f}  entropy {row['entropy']:.3f}"
-        f"  ratio {row['ratio_mean']:.3f}  {row['n_datums']} sequences  {speed:,.0f} tokens/s"
+        f"  ratio {row['ratio_mean']:.3f}  {row['n_datums']} sequences  {speed:,.0f} tokens/s{_shared(row)}"
     )
+
+
+def _shared(row: Mapping[str, Any]) -> str:
+    """What shared prefixes saved; nothing where every token was computed, or for a row read back from the store."""
+    computed = row.get("n_computed_tokens", row["n_tokens"])
+    return f"  {computed / row['n_tokens']:.0%} computed" if computed < row["n_tokens"] else ""
+
+
+def computed_share(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Tokens computed / tokens of the sequences one behind the other; None without a row of this process."""
+    mine = [row for row in rows if row["skip_reason"] is None and "n_computed_tokens" in row]
+    naive = sum(row["n_tokens"] for row in mine)
+    return sum(row["n_computed_tokens"] for row in mine) / naive if naive else None
 
 
 def summary(result: Result, seconds: float) -> dict[str, Any]:
@@ -74,6 +87,7 @@ def summary(result: Result, seconds: float) -> dict[str, Any]:
         "skips": [row["skip_reason"] for row in result.rows if row["skip_reason"]],
         "tokens": sum(row["n_tokens"] for row in real),
         "trained_tokens": sum(row["n_trained_tokens"] for row in real),
+        "computed_share": computed_share(result.rows),
         "gaps": by_gap(result.rows),
         "gate": gate_word(result.rows),
         "fruitless_in_a_row": result.fruitless,
@@ -132,5 +146,9 @@ def print_result(result: Result, seconds: float) -> None:
         console.print(ages)
     if gate_word(result.rows) == "inert":
         console.print("the sequence gate for old data never fired: it is inert here", highlight=False)
+    share = computed_share(result.rows)
+    if share is not None:
+        line = f"tokens computed / tokens of the sequences: {share:.3f} (engine.share_prefixes)"
+        console.print(line, highlight=False)
     again = "finished before; " if result.repeated else ""
     console.print(f"{again}policy of version {result.version}: {result.policy}  ({seconds:.1f} s)", highlight=False)

@@ -40,7 +40,10 @@ class Network(nn.Module):
         hidden = self.model.model(
             input_ids=batch.token_ids, position_ids=batch.positions, segments=batch.segments, use_cache=False
         ).last_hidden_state[0]
-        return self.model.lm_head(hidden.index_select(0, batch.before), batch.targets)
+        logprobs, entropies = self.model.lm_head(hidden.index_select(0, batch.before), batch.targets)
+        if batch.pick is None:
+            return logprobs, entropies
+        return logprobs.index_select(0, batch.pick), entropies.index_select(0, batch.pick)
 
 
 def load_network(

@@ -2,7 +2,10 @@
 
 Invariant: a sequence is never cut or dropped (one longer than the budget is an error); every datum is in exactly one
 micro-batch; ranks without enough work get anchors, copies with weight 0, so that all make the same calls. The plan
-is a pure function of lengths, ids, budget and world size; its hash is stored with the update.
+is a pure function of the datums, budget, world size and sharing; its hash is stored with the update.
+
+A micro-batch has one of two layouts. `rows`: its sequences one behind the other. `tree`: what they share from the start
+lies there once (see `learn.trie`). Budget and balance count the tokens that are computed.
 """
 
 from __future__ import annotations
@@ -10,23 +13,41 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 
-from learn.attention import Segments
+from learn.attention import Branches, Segments
 from learn.datum import Datum
+from learn.flex_tree import block_mask
 from learn.tokens import Tokens
+from learn.trie import Walk, lay_out, walk
 from sera_data.canonical import sha256_json
 from sera_data.errors import ConfigError
+
+Share = Literal["auto", "on", "off"]
+Layout = Literal["rows", "tree"]
+Part = tuple[list[Datum], int]
+"""Datums of a micro-batch and the tokens that it computes."""
+WORTH = 0.9
+"""Share of the tokens of the layout `rows` below which `auto` takes the layout `tree`: see docs/packing.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Datums of one micro-batch; an anchor counts for nothing."""
+    """Datums of one micro-batch in their layout; n_shared: tokens that are not computed again; an anchor counts for
+    nothing."""
 
     datums: tuple[Datum, ...]
     anchor: bool = False
+    layout: Layout = "rows"
+    n_shared: int = 0
+
+    @property
+    def n_computed(self) -> int:
+        """Tokens of the forward pass."""
+        return sum(map(len, self.datums)) - self.n_shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +72,23 @@ class Plan:
         return sum(d.n_trained for pack in self.packs if not pack.anchor for d in pack.datums)
 
     @property
+    def n_computed(self) -> int:
+        """Tokens of all forward passes, anchors left out; without shared prefixes the tokens of all datums."""
+        return sum(pack.n_computed for pack in self.packs if not pack.anchor)
+
+    @property
     def sha256(self) -> str:
-        """Hash of who goes where."""
+        """Hash of who goes where, and how."""
         rows = [[pack.anchor, [d.datum_id for d in pack.datums]] for pack in self.packs]
-        return sha256_json({"world_size": self.world_size, "packs": rows})
+        trees = {"trees": True} if any(pack.layout == "tree" for pack in self.packs) else {}
+        return sha256_json({"world_size": self.world_size, "packs": rows, **trees})
 
 
-def plan_packs(datums: Sequence[Datum], *, budget: int, world_size: int = 1) -> Plan:
-    """Spread datums over as few micro-batches as hold them, longest first into the least filled.
+def plan_packs(datums: Sequence[Datum], *, budget: int, world_size: int = 1, share: Share = "off") -> Plan:
+    """Spread datums over as few micro-batches as hold them.
 
+    Rows: the longest first into the least filled. Trees (`share` on, or auto where it is worth it): the datums in the
+    order of their trie, cut where the parts become as equal as can be.
     Raises ConfigError naming a datum longer than `budget` tokens. No datum gives an empty plan.
     """
     if not datums:
@@ -68,20 +97,51 @@ def plan_packs(datums: Sequence[Datum], *, budget: int, world_size: int = 1) -> 
     if len(order[0]) > budget:
         msg = f"datum {order[0].datum_id} has {len(order[0])} tokens, allowed are {budget} in a micro-batch"
         raise ConfigError(msg, hint=f"set engine.tokens_per_micro_batch to {len(order[0])} or more")
-    total = sum(len(d) for d in order)
-    bins = _round_up(-(-total // budget), world_size)
-    while True:
-        filled = _spread(order, min(bins, _round_up(len(order), world_size)), budget)
-        if filled is not None:
-            break
-        bins += world_size
-    # within a pack the order of the batch is kept, so that the plan reads like the batch
     rank_of = {d.datum_id: i for i, d in enumerate(datums)}
-    packs = [Pack(tuple(sorted(part, key=lambda d: rank_of[d.datum_id]))) for part in filled if part]
+    parts = None if share == "off" else _trees(datums, budget, world_size, worth=WORTH if share == "auto" else 1.0)
+    layout: Layout = "rows" if parts is None else "tree"
+    packs = []
+    for part, n_computed in _rows(order, budget, world_size) if parts is None else parts:
+        # within a pack the order of the batch is kept, so that the plan reads like the batch
+        ranked = tuple(sorted(part, key=lambda d: rank_of[d.datum_id]))
+        packs.append(Pack(ranked, layout=layout, n_shared=sum(map(len, ranked)) - n_computed))
     packs.sort(key=lambda pack: rank_of[pack.datums[0].datum_id])
     missing = _round_up(len(packs), world_size) - len(packs)
     packs += [Pack((order[-1],), anchor=True)] * missing
     return Plan(tuple(packs), world_size)
+
+
+def _rows(order: Sequence[Datum], budget: int, world_size: int) -> list[Part]:
+    bins = _round_up(-(-sum(map(len, order)) // budget), world_size)
+    while True:
+        filled = _spread(order, min(bins, _round_up(len(order), world_size)), budget)
+        if filled is not None:
+            return [(part, sum(map(len, part))) for part in filled if part]
+        bins += world_size
+
+
+def _trees(datums: Sequence[Datum], budget: int, world_size: int, *, worth: float) -> list[Part] | None:
+    """Consecutive parts of the walk, or None when they would compute more than `worth` of all tokens."""
+    found = walk([d.token_ids for d in datums])
+    most = worth * int(found.lengths.sum())
+    if found.n_tokens > most:
+        return None
+    count = _round_up(len(found.cut(budget)), world_size)
+    parts: list[Part] = [
+        ([datums[i] for i in found.order[part]], found.tokens_of(part)) for part in _even(found, count, budget)
+    ]
+    return parts if sum(tokens for _, tokens in parts) <= most else None
+
+
+def _even(found: Walk, count: int, budget: int) -> list[slice]:
+    """At most `count` consecutive parts whose longest is as short as can be."""
+    low, high = -(-found.n_tokens // count) - 1, budget
+    while high - low > 1:
+        middle = (low + high) // 2
+        parts = found.cut(middle)
+        fits = len(parts) <= count and all(found.tokens_of(part) <= middle for part in parts)
+        low, high = (low, middle) if fits else (middle, high)
+    return found.cut(high)
 
 
 def _round_up(value: int, multiple: int) -> int:
@@ -102,21 +162,25 @@ def _spread(order: Sequence[Datum], bins: int, budget: int) -> list[list[Datum]]
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A pack as tensors. `before[i]` is the position whose hidden state predicts trained token i."""
+    """A pack as tensors. `before[i]` is the position whose hidden state predicts `targets[i]`.
+
+    token_ids, positions: int64[1, T], T the computed tokens. before, targets: int64[m]. tokens: the n trained tokens in
+    the order of the datums. pick: int64[n], which of the m pairs each of them is; None when m = n in that order. A
+    token that several datums train is one pair, predicted once, and counts in the loss for each of them.
+    """
 
     token_ids: torch.Tensor
     positions: torch.Tensor
-    segments: Segments
+    segments: Segments | Branches
     before: torch.Tensor
     targets: torch.Tensor
     tokens: Tokens
+    pick: torch.Tensor | None = None
 
 
 def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
-    """Concatenate the sequences of a pack; position ids restart with each of them."""
+    """A pack in its layout; position ids are those of each sequence alone."""
     datums = pack.datums
-    lengths = [len(d) for d in datums]
-    starts = np.concatenate([[0], np.cumsum(lengths)])
     where = [np.flatnonzero(d.trained) for d in datums]
 
     def chosen(name: str) -> np.ndarray:
@@ -135,11 +199,45 @@ def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
         segment=tensor(np.repeat(np.arange(len(datums)), counts), torch.int64),
         n_segments=len(datums),
     )
+    make = _in_rows if pack.layout == "rows" else _in_tree
+    return make(datums, where, tensor(chosen("token_ids"), torch.int64), tokens, torch.device(device))
+
+
+def _in_rows(
+    datums: Sequence[Datum], trained: list[np.ndarray], targets: torch.Tensor, tokens: Tokens, device: torch.device
+) -> MicroBatch:
+    """The sequences one behind the other; positions restart with each of them."""
+    lengths = [len(d) for d in datums]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    before = np.concatenate([start + at - 1 for start, at in zip(starts, trained, strict=False)])
     return MicroBatch(
-        token_ids=tensor(np.concatenate([d.token_ids for d in datums]), torch.int64)[None],
-        positions=tensor(np.concatenate([np.arange(n) for n in lengths]), torch.int64)[None],
-        segments=Segments(tuple(lengths), tensor(starts, torch.int32)),
-        before=tensor(np.concatenate([s + at - 1 for s, at in zip(starts, where, strict=False)]), torch.int64),
-        targets=tensor(chosen("token_ids"), torch.int64),
+        token_ids=torch.as_tensor(np.concatenate([d.token_ids for d in datums]), dtype=torch.int64, device=device)[
+            None
+        ],
+        positions=torch.as_tensor(np.concatenate([np.arange(n) for n in lengths]), device=device)[None],
+        segments=Segments(tuple(lengths), torch.as_tensor(starts, dtype=torch.int32, device=device)),
+        before=torch.as_tensor(before, dtype=torch.int64, device=device),
+        targets=targets,
         tokens=tokens,
+    )
+
+
+def _in_tree(
+    datums: Sequence[Datum], trained: list[np.ndarray], targets: torch.Tensor, tokens: Tokens, device: torch.device
+) -> MicroBatch:
+    """The sequences as a trie."""
+    trie = lay_out([d.token_ids for d in datums])
+    before = np.concatenate([place[at - 1] for place, at in zip(trie.where, trained, strict=True)])
+    # the place of a token in the trie stands for the whole pair: its ancestors and itself
+    place = np.concatenate([place[at] for place, at in zip(trie.where, trained, strict=True)])
+    _, first, pick = np.unique(place, return_index=True, return_inverse=True)
+    chosen = torch.as_tensor(first, dtype=torch.int64, device=device)
+    return MicroBatch(
+        token_ids=torch.as_tensor(trie.token_ids, dtype=torch.int64, device=device)[None],
+        positions=torch.as_tensor(trie.positions, dtype=torch.int64, device=device)[None],
+        segments=Branches(trie.nodes, block_mask(trie.ends, device) if device.type == "cuda" else None),
+        before=torch.as_tensor(before[first], dtype=torch.int64, device=device),
+        targets=targets.index_select(0, chosen),
+        tokens=tokens,
+        pick=torch.as_tensor(pick, dtype=torch.int64, device=device),
     )

@@ -198,13 +198,17 @@ def _start(phase: Phase, snapshot: Snapshot) -> State:
 def _one_update(engine: Engine | None, feed: Feed, config: LearnConfig, state: State) -> tuple[State, dict[str, Any]]:
     started = time.perf_counter()
     meal = feed.next(version=state.version, done=state.cursor, consumed=state.consumed)
-    plan = plan_packs(meal.datums, budget=engine.budget, world_size=engine.ranks.size) if engine else EMPTY
+    plan = EMPTY
+    if engine:
+        share = config.engine.share_prefixes
+        plan = plan_packs(meal.datums, budget=engine.budget, world_size=engine.ranks.size, share=share)
     loaded = time.perf_counter() - started
     row = _row(meal, config, state) | {
         "datum_ids": plan.datum_ids,
         "n_datums": len(meal.datums),
         "n_tokens": sum(len(d) for d in meal.datums),
         "n_trained_tokens": plan.n_trained,
+        "n_computed_tokens": plan.n_computed,  # no column: the plan says it again
         "plan_sha256": plan.sha256,
         "snapshot_sha256": state.snapshot_sha256,
     }
