@@ -17,7 +17,7 @@ from analysis.agreement import agreement
 from analysis.gates import GateFile, judge, load_gates
 from analysis.identity import identify
 from analysis.metrics import HEADLINES
-from analysis.query import rows
+from analysis.query import counted, rows
 from analysis.results import Audit, Epoch
 from sera_data.errors import UsageError
 
@@ -88,12 +88,12 @@ def measured(con: duckdb.DuckDBPyConnection, *, margin: float, gates: GateFile |
         "checks": checks,
         "reliability": table,
         "reliability_rule": rule,
-        "score_histogram": rows(con, "score_histogram"),
-        "gap_histogram": rows(con, "gap_histogram", margin=margin),
+        "score_histogram": counted(con, "score_histogram"),
+        "gap_histogram": counted(con, "gap_histogram", margin=margin),
         "slices": [part for part in slices if part.slice not in ("all", "worst")],
         "worst_slice": worst_slice,
         "epochs": learning.epochs(con, slices),
-        "rows": {row["table_name"]: row["n"] for row in rows(con, "rows")},
+        "rows": {row["table_name"]: row["n"] for row in counted(con, "rows")},
         "drift": evidence.drift(con),
         "recalibration": evidence.recalibration(con),
         "divergence": evidence.divergence(con),

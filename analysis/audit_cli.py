@@ -15,6 +15,7 @@ import typer
 from sera_data.errors import UsageError
 
 if TYPE_CHECKING:
+    from analysis.cross import Crossed
     from analysis.results import Audit
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
@@ -42,7 +43,10 @@ def audit(
     ] = "default",
     cross: Annotated[
         Path | None,
-        typer.Option("--cross", help="YAML file of writers and scorers: measure each pair on this store of probes."),
+        typer.Option(
+            "--cross",
+            help="YAML file of writers and scorers: measure each pair on this store of probes; with --html, in a page.",
+        ),
     ] = None,
     reps: Annotated[
         int, typer.Option("--reps", min=0, max=100_000, help="Bootstrap replicates over tasks; 0: no intervals.")
@@ -62,8 +66,9 @@ def audit(
     if not 0 <= margin <= 1:  # scores lie between 0 and 1; NaN is refused too
         msg = f"--margin must be between 0 and 1, got {margin}"
         raise UsageError(msg)
-    if cross is not None:
-        _cross(store, cross, as_json=json, reps=reps, seed=seed, margin=margin)
+    apart = None if cross is None else _cross(store, cross, reps=reps, seed=seed, margin=margin)
+    if apart is not None and html is None:
+        _print_cross(apart, as_json=json)
         return
     rules = load_gates(None if gates in ("default", "none") else Path(gates))
     result = run_audit(
@@ -82,9 +87,11 @@ def audit(
 
         page = html if html is not None else store.resolve().parent / f"{store.resolve().name}-audit.html"
         _say_what_changed(result, page)
-        write_page(result, page)
+        write_page(result, page, crossed=apart)
         result = result.model_copy(update={"html": str(page)})
-    if json:
+    if apart is not None:
+        _print_cross(apart.model_copy(update={"html": result.html}), as_json=json)
+    elif json:
         typer.echo(result.model_dump_json(indent=1))
     else:
         _print(result, full=full)
@@ -103,24 +110,32 @@ def _say_what_changed(result: Audit, page: Path) -> None:
         typer.echo(f"note: the older {page} no longer matches this store: {'; '.join(found)}", err=True)
 
 
-def _cross(store: Path, config: Path, *, as_json: bool, reps: int, seed: int, margin: float) -> None:
+def _cross(store: Path, config: Path, *, reps: int, seed: int, margin: float) -> Crossed:
     """Let the package that can call policies ask them, and measure the answers; analysis itself never calls one."""
     from importlib.metadata import entry_points
 
-    from rich.console import Console
-
-    from analysis.cross import crossed, print_crossed
+    from analysis.cross import crossed
 
     found = next(iter(entry_points(group="sera.cross")), None)
     if found is None:
         msg = "'sera audit --cross' needs the package 'collect', which is not installed here"
         raise UsageError(msg, hint="reinstall sera-data; the entry point group is sera.cross")
     lines, about = found.load()(store, config)
-    result = crossed(lines, about, store=str(store), reps=reps, seed=seed, margin=margin)
+    return crossed(lines, about, store=str(store), reps=reps, seed=seed, margin=margin)
+
+
+def _print_cross(result: Crossed, *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from analysis.cross import print_crossed
+
     if as_json:
         typer.echo(result.model_dump_json(indent=1))
-    else:
-        print_crossed(result, Console(highlight=False))
+        return
+    console = Console(highlight=False)
+    print_crossed(result, console)
+    if result.html:
+        console.print(f"\nPage: {result.html}", soft_wrap=True)
 
 
 def _print(result: Audit, *, full: bool) -> None:

@@ -42,7 +42,7 @@ class Combination(Result):
 
 
 class Crossed(Result):
-    """The whole table. measured_for: policies, and a hash over them, the configuration and the probes."""
+    """The whole table. measured_for: policies, and a hash over them, configuration and probes; html: its page."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,6 +51,7 @@ class Crossed(Result):
     reps: int
     combinations: list[Combination]
     measured_for: dict[str, Any]
+    html: str | None = None
 
 
 def crossed(

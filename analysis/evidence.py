@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analysis import measure, wording
-from analysis.query import rows
+from analysis.query import counted, rows
 from analysis.results import (
     Agreement,
     Check,
@@ -80,7 +80,7 @@ def items(con: duckdb.DuckDBPyConnection) -> Items:
 
 def texts(con: duckdb.DuckDBPyConnection) -> Texts:
     """Rubric texts that name what they must not know."""
-    return Texts(**rows(con, "rubric_texts")[0])
+    return Texts(**counted(con, "rubric_texts")[0])
 
 
 def drift(con: duckdb.DuckDBPyConnection) -> list[DriftStep]:

@@ -21,12 +21,12 @@ from pydantic import Field
 from analysis.evidence import Evidence
 from analysis.judge_metrics import JUDGE_METRICS
 from analysis.metrics import CHECKS, METRICS
-from analysis.query import rows
 from analysis.results import Gate, Slice
 from analysis.sections import section_of
 from analysis.wording import number
 from sera_data.config import Config, load_config
 from sera_data.errors import ConfigError, GateFailed
+from sera_data.queries import query
 
 if TYPE_CHECKING:
     import duckdb
@@ -121,7 +121,7 @@ def _on_slices(rule: GateRule, slices: Sequence[Slice]) -> Iterator[Candidate]:
 def _adjusted(con: duckdb.DuckDBPyConnection, values: Sequence[float | None]) -> list[float | None]:
     """Holm-corrected p values, None where there was none."""
     tested = [p for p in values if p is not None]
-    corrected = iter(rows(con, "holm", p_values=tested)[0]["adjusted"] or [])
+    corrected = iter(con.execute(query("holm"), {"p_values": tested}).fetchall()[0][0] or [])
     return [None if p is None else next(corrected) for p in values]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from analysis.query import rows
+from analysis.query import counted, rows
 from analysis.results import Agent, Identity
 from sera_data.canonical import sha256_file, sha256_json
 from sera_data.documents import read_document
@@ -44,7 +44,7 @@ def identify(
         seals=seals,
         unsealed_shards=sum(s.kind == "shard" for s in sources),
         snapshot_hash=sha256_json([[s.kind, s.name, *s.hashes] for s in sources]),
-        rubric_prompts=rows(con, "rubric_prompts")[0]["sha256"],
+        rubric_prompts=counted(con, "rubric_prompts")[0]["sha256"],
         agents=agents(con),
         policies=policies(con),
     )
@@ -52,7 +52,7 @@ def identify(
 
 def agents(con: duckdb.DuckDBPyConnection) -> list[Agent]:
     """Writers and scorers of the audited rows."""
-    return [Agent(**row) for row in rows(con, "writers")]
+    return [Agent(**row) for row in counted(con, "writers")]
 
 
 def policies(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:

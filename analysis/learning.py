@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analysis.metrics import METRICS
-from analysis.query import rows
+from analysis.query import counted, rows
 from analysis.results import Epoch, Estimate, Slice, StageUpdates
+from schemas.words import STAGES
 
 if TYPE_CHECKING:
     import duckdb
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def epochs(con: duckdb.DuckDBPyConnection, slices: Sequence[Slice]) -> list[Epoch]:
     """Every epoch that has trees or updates, in order; `slices` are the audit's."""
-    trees = {row["epoch"]: row for row in rows(con, "epoch_trees")}
+    trees = {row["epoch"]: row for row in counted(con, "epoch_trees")}
     steps: dict[int, dict[str, StageUpdates]] = {}
     for row in rows(con, "epoch_updates"):
         epoch, stage = row.pop("epoch"), row.pop("stage")
@@ -35,6 +36,11 @@ def epochs(con: duckdb.DuckDBPyConnection, slices: Sequence[Slice]) -> list[Epoc
         )
         for epoch in sorted({*trees, *steps, *parts})
     ]
+
+
+def stages(epochs: Sequence[Epoch]) -> tuple[str, ...]:
+    """Stages that a table of these epochs has columns for; joint, an update of all at once, where there is one."""
+    return (*STAGES, "joint") if any("joint" in epoch.updates for epoch in epochs) else STAGES
 
 
 def _estimate(name: str, part: Slice | None) -> Estimate:

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from analysis.metrics import CHECKS, METRICS, Metric
-from analysis.query import rows
+from analysis.query import all_threads, counted, rows
 from analysis.results import Check, Estimate, ReliabilityRow, Slice
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ REPS = 1000
 SEED = 17
 DISTINCT_LIMIT = 21
 REPEATED_ENOUGH = 0.9
-MOST_BLOCKS, COARSE_BLOCKS = 10_000, 1_000  # more tasks than this share bootstrap blocks: over all, and in slices
+MOST_BLOCKS, COARSE_BLOCKS = 5_000, 500  # more tasks than this share bootstrap blocks: over all, and in slices
 MOST_LEVELS, COARSE_LEVELS = 64, 32  # distinct scores that replicates tell apart; else so many bins
 MOST_ITEMS, FEWEST_ITEM_SCORES = 24, 30
 DERIVED = {
@@ -31,10 +31,12 @@ DERIVED = {
 }
 SLICES = ("all", "worst", "depth", "difficulty", "epoch", "world", "length")
 
-SAMPLES = ("children", "sample", "judged", "judge_raters")
-CELLS = ("score_cells", "exact_cells", "drift_cells", "item_cells", "leak_cells", "judge_cells")
+SAMPLES = (
+    "truth", "children", "launches", "written", "scorers", "given", "sample", "groups", "judged", "judge_raters"
+)  # fmt: skip
+CELLS = ("exact_cells", "drift_cells", "item_cells", "leak_cells", "judge_cells")
 LEVELS = ("score_reps", "score_bins", "calibration", "calibration_bins", "brier", "rank", "pair_metrics", "rank_gap")
-OTHERS = ("score_agreement", "leak_metrics", "drift_metrics", "item_metrics", "judge_metrics", "replicates", "coverage")
+OTHERS = ("score_agreement", "leak_metrics", "drift_metrics", "item_metrics", "judge_metrics", "replicates")
 
 
 def prepare(con: duckdb.DuckDBPyConnection, *, reps: int = REPS, seed: int = SEED, margin: float = MARGIN) -> None:
@@ -43,21 +45,24 @@ def prepare(con: duckdb.DuckDBPyConnection, *, reps: int = REPS, seed: int = SEE
     Weights and sums per block are made once and multiplied; all metrics are arithmetic on the products. From there on
     one thread, because sums of fractions depend on their order and an audit must give the same digits twice.
     """
+    all_threads(con)
     con.execute("set checkpoint_threshold = '1TB'")  # in memory: nothing to write, and compressing tables costs seconds
     for name in SAMPLES:
         rows(con, name)
     rows(con, "boot_blocks", seed=seed, most_blocks=MOST_BLOCKS)
     rows(con, "weights", reps=reps, coarse_blocks=COARSE_BLOCKS)
     rows(con, "score_levels", most_levels=MOST_LEVELS, coarse_levels=COARSE_LEVELS)
-    for name in ("located", "pairs_sample", "group_ranks", "item_rows"):
+    for name in ("located", "pairs_sample", "group_ranks", "item_sums"):
         rows(con, name)
     rows(con, "item_names", most_items=MOST_ITEMS, fewest=FEWEST_ITEM_SCORES)
-    rows(con, "pair_cells", margin=margin)
-    for name in CELLS:
+    rows(con, "score_cells", coarse_blocks=COARSE_BLOCKS)
+    rows(con, "pair_cells", margin=margin, coarse_blocks=COARSE_BLOCKS)
+    for name in (*CELLS, "coverage"):
         rows(con, name)
     rows(con, "cells", coarse_blocks=COARSE_BLOCKS)
     rows(con, "boot_lists", coarse_blocks=COARSE_BLOCKS)
-    rows(con, "boot_sums")
+    for name in ("boot_products", "boot_sums"):
+        rows(con, name)
     con.execute("set threads = 1")
     for name in (*LEVELS, *OTHERS):
         rows(con, name)
@@ -66,7 +71,7 @@ def prepare(con: duckdb.DuckDBPyConnection, *, reps: int = REPS, seed: int = SEE
 def slices(con: duckdb.DuckDBPyConnection) -> list[Slice]:
     """Every slice with its metrics; the first one is ('all', 'all'), present even when nothing was scored."""
     found = _measured(con)
-    sizes = rows(con, "sizes")
+    sizes = counted(con, "sizes")
     if not any(size["slice"] == "all" for size in sizes):
         empty = dict.fromkeys(("scores", "score_tasks", "pairs", "groups", "pair_tasks"), 0)
         sizes.insert(0, {"slice": "all", "level": "all", **empty})
@@ -189,11 +194,14 @@ def _root_spread(root: float, spread: float) -> float:
 
 def reliability(con: duckdb.DuckDBPyConnection) -> tuple[list[ReliabilityRow], str]:
     """The reliability table and its bin rule: distinct scores when they are few, else equal-mass bins."""
-    distinct = con.execute("select count(distinct score) from audit_scored where valid").fetchall()[0][0]
+    ((distinct, tasks),) = con.execute("select distinct_scores, audited_tasks from audit_coverage").fetchall()
     if distinct <= DISTINCT_LIMIT:
-        return [ReliabilityRow(**row) for row in rows(con, "reliability")], "one row per distinct score"
-    table = rows(con, "reliability_bins")
-    rule = f"{len(table)} bins of equal mass that never split ties, because scores take many values"
+        table, rule = rows(con, "reliability"), "one row per distinct score"
+    else:
+        table = rows(con, "reliability_bins")
+        rule = f"{len(table)} bins of equal mass that never split ties, because scores take many values"
+    if tasks < 2:  # replicates of one task are all the same
+        table = [row | {"low": None, "high": None} for row in table]
     return [ReliabilityRow(**row) for row in table], rule
 
 
@@ -209,5 +217,5 @@ def integrity(con: duckdb.DuckDBPyConnection) -> list[Check]:
     """Faults that would make every other number wrong."""
     return [
         Check(check=row["check_name"], meaning=row["meaning"], found=row["found"], looked_at=row["looked_at"])
-        for row in rows(con, "integrity")
+        for row in counted(con, "integrity")
     ]

@@ -13,7 +13,8 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from analysis import charts, page_evidence, page_judges, page_sections, page_tables
+from analysis import charts, page_cross, page_evidence, page_judges, page_sections, page_tables
+from analysis.cross import Crossed
 from analysis.markup import section
 from analysis.metrics import HEADLINES, METRICS
 from analysis.results import Audit, Estimate
@@ -37,13 +38,13 @@ ABOUT = (
 )
 
 
-def write_page(audit: Audit, path: Path) -> None:
+def write_page(audit: Audit, path: Path, *, crossed: Crossed | None = None) -> None:
     """Write the page; a reader never sees half of it."""
-    write_output(path, page(audit))
+    write_output(path, page(audit, crossed=crossed))
 
 
-def page(audit: Audit) -> str:
-    """The whole page."""
+def page(audit: Audit, *, crossed: Crossed | None = None) -> str:
+    """The whole page, with the twelfth section where writers and scorers were crossed."""
     style = (files("analysis") / "page.css").read_text(encoding="utf-8")
     figures = charts.figures(audit)
     learned = page_tables.learning(audit.epochs)
@@ -62,6 +63,7 @@ def page(audit: Audit) -> str:
         page_evidence.coverage(audit),
         page_evidence.trust(audit),
         page_judges.judges(audit.agreement),
+        page_cross.crossing(crossed),
         section("Every metric", [_interval_words(audit)], page_tables.metrics(audit)),
     ]
     body = "<main>\n" + "\n".join(parts) + "\n</main>\n" + page_evidence.identity(audit)

@@ -46,20 +46,29 @@ def overview(audit: Audit) -> str:
 def _row(part: SectionResult, audit: Audit) -> tuple[str, ...]:
     verdict = tag(part.status, part.status)
     if part.headline is None:
-        title, value, n = {
-            "coverage": ("mixed delegations", share(audit.shares["mixed"]), audit.coverage["forked"]),
-            "slices": ("worst pair accuracy", _worst(audit), len(audit.slices)),
-            "items": ("saturated criteria", share(audit.items.saturated), len(audit.items.table)),
+        lead, title, value, n = {
+            "coverage": ("coverage.mixed", "mixed delegations", share(audit.shares["mixed"]), audit.coverage["forked"]),
+            "slices": ("pair_accuracy", "worst pair accuracy", _worst(audit), len(audit.slices)),
+            "items": ("items.saturated", "saturated criteria", share(audit.items.saturated), len(audit.items.table)),
         }[part.key]
-        return (_asked(part, title), verdict, value, DASH, DASH, f"{n:,}")
+        return (_asked(part, title, _beside(part, audit, lead)), verdict, value, DASH, DASH, f"{n:,}")
     estimate = part.headline
     worst = DASH if part.worst is None else value_text(part.worst)
-    name = _asked(part, KNOWN[estimate.metric].title)
+    name = _asked(part, KNOWN[estimate.metric].title, _beside(part, audit, estimate.metric))
     return (name, verdict, value_text(estimate), interval_text(estimate), worst, f"{estimate.n:,}")
 
 
-def _asked(part: SectionResult, title: str) -> str:
-    return f'{part.number}. {escape(part.question)}<br><span class="quiet">{escape(title)}</span>'
+def _asked(part: SectionResult, title: str, beside: str = "") -> str:
+    words = escape(f"{title}; {beside}" if beside else title)
+    return f'{part.number}. {escape(part.question)}<br><span class="quiet">{words}</span>'
+
+
+def _beside(part: SectionResult, audit: Audit, lead: str) -> str:
+    """The gate behind a verdict that the headline does not explain, in words; empty otherwise."""
+    found = [gate for gate in audit.gates if gate.section == part.key and gate.status == part.status]
+    if part.status not in ("warn", "fail") or any(gate.metric == lead for gate in found):
+        return ""
+    return f"{part.status}: {found[0].text}"
 
 
 def _worst(audit: Audit) -> str:
@@ -151,7 +160,9 @@ def cheating(audit: Audit) -> str:
         f" ({texts.with_words:,} words of an answer key{': ' + texts.words if texts.words else ''};"
         f" {texts.with_ids:,} ids of the task)."
     )
-    words = [said, f"{texts.distinct_texts:,} of them are distinct texts."]
+    words = (
+        [said, f"{texts.distinct_texts:,} of them are distinct texts."] if texts.rubrics else ["No valid rubric yet."]
+    )
     return section(
         "Are scores made of the work alone?",
         words,

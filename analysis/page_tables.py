@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from analysis.learning import stages
 from analysis.markup import table
 from analysis.metrics import METRICS, SECTIONS
 from analysis.results import Audit, Epoch, Estimate, Slice
 from analysis.wording import DASH, UNITS, count, interval_text, number, share, slice_text, value_text
-
-STAGES = ("execution", "delegation", "rubric")
 
 
 def slices(parts: Sequence[Slice]) -> str:
@@ -61,6 +60,7 @@ def learning(epochs: Sequence[Epoch]) -> str:
     """One row per epoch: success, mixed share, pair accuracy, hinge, updates per stage."""
     if not epochs:
         return ""
+    columns = stages(epochs)
     head = (
         "epoch",
         "trees",
@@ -68,14 +68,14 @@ def learning(epochs: Sequence[Epoch]) -> str:
         "mixed",
         "pair accuracy",
         "hinge",
-        *(f"{s} updates" for s in STAGES),
+        *(f"{s} updates" for s in columns),
         "skipped",
     )
-    return table(head, [_epoch(epoch) for epoch in epochs])
+    return table(head, [_epoch(epoch, columns) for epoch in epochs])
 
 
-def _epoch(epoch: Epoch) -> tuple[str, ...]:
-    stages = [epoch.updates.get(stage) for stage in STAGES]
+def _epoch(epoch: Epoch, columns: Sequence[str]) -> tuple[str, ...]:
+    found = [epoch.updates.get(stage) for stage in columns]
     return (
         str(epoch.epoch),
         f"{epoch.trees:,}",
@@ -83,8 +83,8 @@ def _epoch(epoch: Epoch) -> tuple[str, ...]:
         share(epoch.mixed_share),
         value_text(epoch.pair_accuracy),
         value_text(epoch.mean_hinge),
-        *(str(stage.updates if stage else 0) for stage in stages),
-        str(sum(stage.skipped for stage in stages if stage)),
+        *(str(stage.updates if stage else 0) for stage in found),
+        str(sum(stage.skipped for stage in found if stage)),
     )
 
 

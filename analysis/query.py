@@ -41,3 +41,22 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, /, **parameters: Any) -> lis
         raise StoreError(msg, hint="sera data verify STORE names every damaged file") from error
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def all_threads(con: duckdb.DuckDBPyConnection) -> None:
+    """As many threads as the connection had when this was first asked of it."""
+    con.execute("set variable audit_threads = coalesce(getvariable('audit_threads'), current_setting('threads'))")
+    ((threads,),) = con.execute("select getvariable('audit_threads')").fetchall()
+    con.execute(f"set threads = {int(threads)}")
+
+
+def counted(con: duckdb.DuckDBPyConnection, name: str, /, **parameters: Any) -> list[dict[str, Any]]:
+    """The same on all threads: for files that count and compare, whose result no order can change.
+
+    Files that add fractions go through `rows`, which `measure.prepare` leaves with one thread.
+    """
+    all_threads(con)
+    try:
+        return rows(con, name, **parameters)
+    finally:
+        con.execute("set threads = 1")

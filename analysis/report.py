@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from analysis.learning import stages
 from analysis.metrics import CHECKS, HEADLINES, METRICS, SECTIONS
 from analysis.results import Audit, Comparison, Slice
 from analysis.sections import SECTIONS as SECTION_LIST
@@ -147,10 +148,12 @@ def _slices(slices: list[Slice]) -> Table:
 
 def _epochs(audit: Audit) -> Table:
     table = Table(title="Epochs", title_justify="left", box=None, pad_edge=False)
-    for title in ("epoch", "trees", "success", "mixed", "pair accuracy", "hinge", "updates E/D/R", "skipped"):
+    columns = stages(audit.epochs)
+    steps = f"updates {'/'.join(stage[0].upper() for stage in columns)}"
+    for title in ("epoch", "trees", "success", "mixed", "pair accuracy", "hinge", steps, "skipped"):
         table.add_column(title, justify="right")
     for epoch in audit.epochs:
-        stages = [epoch.updates.get(stage) for stage in ("execution", "delegation", "rubric")]
+        found = [epoch.updates.get(stage) for stage in columns]
         table.add_row(
             str(epoch.epoch),
             f"{epoch.trees:,}",
@@ -158,8 +161,8 @@ def _epochs(audit: Audit) -> Table:
             share(epoch.mixed_share),
             value_text(epoch.pair_accuracy),
             value_text(epoch.mean_hinge),
-            "/".join(str(stage.updates if stage else 0) for stage in stages),
-            str(sum(stage.skipped for stage in stages if stage)),
+            "/".join(str(stage.updates if stage else 0) for stage in found),
+            str(sum(stage.skipped for stage in found if stage)),
         )
     return table
 

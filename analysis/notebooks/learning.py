@@ -116,7 +116,7 @@ def _(BLUE, ORANGE, alt, measure, mo, updates):
         .encode(
             x=alt.X("update:Q", title="update", axis=alt.Axis(tickMinStep=1)),
             y=alt.Y(f"{measure.value}:Q", title=measure.value),
-            color=alt.Color("stage:N", scale=alt.Scale(range=[BLUE, ORANGE, "#1c7c54"])),
+            color=alt.Color("stage:N", scale=alt.Scale(range=[BLUE, ORANGE, "#1c7c54", "#7a4fa3"])),
             tooltip=["update:Q", "stage:N", f"{measure.value}:Q", "n_datums:Q", "n_trained_tokens:Q"],
         )
         .properties(width="container", height=230)

@@ -3,7 +3,7 @@
 create or replace temp table boot_blocks as
 with
 task as (
-    select task_id from audit_scored
+    select task_id from audit_groups
     union
     select task_id from audit_judged
 ),
@@ -18,6 +18,7 @@ named as (
 )
 select
     task_id,
+    (dense_rank() over (order by task_id))::int as task,
     (dense_rank() over (order by name) - 1)::int as block,
     (md5_number_lower(concat_ws(':', $seed, name)) % 2147483646)::bigint + 1 as seed
 from named

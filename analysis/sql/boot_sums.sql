@@ -1,17 +1,5 @@
--- Every number in every replicate: the sum over blocks of value x weight. A coarse block has the weight of the first of
--- the blocks that share it. Even and odd replicates apart, so that two processors have work. The order fixes that of all later sums.
-create or replace temp table boot_sums as
-select * from (
-    select c.family, c.slice, c.level, c.key, c.name, w.rep, list_dot_product(w.weights, c.blocks) as value
-    from (from boot_lists where not coarse) as c, (from boot_weights where rep % 2 = 0) as w
-    union all
-    select c.family, c.slice, c.level, c.key, c.name, w.rep, list_dot_product(w.weights, c.blocks) as value
-    from (from boot_lists where not coarse) as c, (from boot_weights where rep % 2 = 1) as w
-    union all
-    select c.family, c.slice, c.level, c.key, c.name, w.rep, list_dot_product(w.coarse_weights, c.blocks) as value
-    from (from boot_lists where coarse) as c, (from boot_weights where rep % 2 = 0) as w
-    union all
-    select c.family, c.slice, c.level, c.key, c.name, w.rep, list_dot_product(w.coarse_weights, c.blocks) as value
-    from (from boot_lists where coarse) as c, (from boot_weights where rep % 2 = 1) as w
-)
-order by family, slice, level, key, name, rep
+-- The same with names: one row per number and replicate, in an order that fixes that of all later sums.
+create or replace temp view boot_sums as
+select l.family, l.slice, l.level, l.key, l.name, p.rep, p.value
+from boot_products as p
+join (select id, family, slice, level, key, name from boot_lists) as l on l.id = p.id

@@ -1,5 +1,5 @@
 -- Everything that the bootstrap adds up, as long rows: one number per family, slice, level, key, name and block.
--- Parts of the data (depth, length and so on) are added up in at most $coarse_blocks blocks, the whole in all of them.
+-- coarse: a part of the data, added up in at most $coarse_blocks blocks (score_cells, pair_cells; judges here).
 create or replace temp table audit_cells as
 with long as (
 select 'score' as family, * from (unpivot score_cells on n, a, s into name name value value)
@@ -33,7 +33,7 @@ select 'judge' as family, * from (
 )
 select
     family, slice, level, key, name,
-    case when slice in ('all', 'worst', 'drift', 'item') then block else block % $coarse_blocks end as block,
+    case when family <> 'judge' or slice = 'all' then block else block % $coarse_blocks end as block,
     slice not in ('all', 'worst', 'drift', 'item') as coarse, value
 from long
 where value <> 0

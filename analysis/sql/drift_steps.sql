@@ -1,5 +1,5 @@
 -- The steps between consecutive epochs, with the tasks that were scored in both.
-select level, sum(changes)::bigint as n, count(distinct block) as tasks
+select level, sum(changes)::bigint as n, sum(tasks)::bigint as tasks
 from drift_cells
 where level <> 'all'
 group by level

@@ -10,16 +10,10 @@ with tree as (
     where purpose not in ('eval', 'select', 'warm')
     group by epoch
 ),
-launched as (
-    select b.epoch, b.delegation_id, count(v.value) as labelled, sum(v.value) as successes
-    from branches b left join verdicts v using (node_id)
-    where b.k > 1
-    group by all
-),
 forked as (
     select
         epoch, count(*) as forked, count(*) filter (successes > 0 and successes < labelled) as mixed
-    from launched group by epoch
+    from audit_launches where k > 1 group by epoch
 )
 select tree.*, coalesce(forked, 0) as forked, coalesce(mixed, 0) as mixed, mixed / nullif(forked, 0) as mixed_share
 from tree left join forked using (epoch)

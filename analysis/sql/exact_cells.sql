@@ -3,7 +3,7 @@ create or replace temp table exact_cells as
 with
 located as (
     select r.*, l.place
-    from audit_scored as r
+    from audit_located as r
     join (select score, dense_rank() over (order by score) - 1 as place, exact from score_levels) as l using (score)
     where not l.exact
 ),
@@ -25,7 +25,7 @@ select
     when 29 then world else length_tenth::varchar end as level,
     place::int as key, score, n::double as n, a::double as a
 from valid_only
-where part <> 29 or (select count(distinct world) from audit_scored) > 1
+where part <> 29 or (select count(distinct world) from audit_groups) > 1
 union all
 select 'worst', 'all', place::int, score, count(*)::double, sum(y)::double
 from located

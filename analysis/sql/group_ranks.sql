@@ -6,30 +6,30 @@
 create or replace temp table audit_group_ranks as
 with
 level as (
-    select group_id, scorer, scorer_version, score, count(*) as t, sum(y)::bigint as wins
+    select group_id, by_whom, score, count(*) as t, sum(y)::bigint as wins
     from audit_scored
     where valid
-    group by group_id, scorer, scorer_version, score
+    group by group_id, by_whom, score
 ),
 shape as (
     select
-        group_id, scorer, scorer_version, sum(t)::double as n, sum(wins)::double as p,
+        group_id, by_whom, sum(t)::double as n, sum(wins)::double as p,
         sum(t - wins)::double as m, sum(t * t * t - t)::double as cubes, sum(t * (t - 1) / 2)::double as tied
     from level
-    group by group_id, scorer, scorer_version
+    group by group_id, by_whom
     having sum(wins) > 0 and sum(t - wins) > 0
 ),
 won as (
     select
-        group_id, scorer, scorer_version,
+        group_id, by_whom,
         count(*) filter (gap > 1e-9) as correct, count(*) filter (gap < -1e-9) as wrong
     from audit_pairs
     where valid
-    group by group_id, scorer, scorer_version
+    group by group_id, by_whom
 )
 select
-    group_id, scorer, scorer_version,
+    group_id, by_whom,
     (correct - wrong) / 2 / nullif(sqrt(p * m / n * (n * (n * n - 1) - cubes) / 12), 0) as spearman,
     (correct - wrong) / nullif(sqrt((n * (n - 1) / 2 - tied) * p * m), 0) as kendall
 from shape
-join won using (group_id, scorer, scorer_version)
+join won using (group_id, by_whom)

@@ -1,13 +1,8 @@
--- Sums per criterion (key of item_names) and block: scores in units of 1e-6, successes, their products, passes.
+-- Sums per criterion (key of item_names) and block, wherever in its rubric the criterion stands.
 create or replace temp table item_cells as
-with
-located as (
-    select n.key, i.block, (i.score * 1e6)::bigint as s, i.y::int as y, (i.score >= 0.5)::int as passed
-    from audit_items as i
-    join item_names as n using (name)
-)
 select
-    'item' as slice, 'all' as level, block, key, count(*) as n, sum(y) as y, sum(s) as s, sum(s * s) as ss,
-    sum(s * y) as sy, sum(passed) as passed, sum(passed * y) as passed_y
-from located
-group by block, key
+    'item' as slice, 'all' as level, i.block, n.key, sum(i.n) as n, sum(i.y) as y, sum(i.s) as s, sum(i.ss) as ss,
+    sum(i.sy) as sy, sum(i.passed) as passed, sum(i.passed_y) as passed_y
+from audit_item_sums as i
+join item_names as n on n.name = i.name
+group by i.block, n.key

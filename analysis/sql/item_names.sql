@@ -1,7 +1,7 @@
 -- The criteria that the audit shows one by one: the $most_items names with the most scores, at least $fewest each.
 create or replace temp table item_names as
-select name, count(*) as n, (row_number() over (order by count(*) desc, name))::int as key
-from audit_items
+select name, sum(n)::bigint as n, (row_number() over (order by sum(n) desc, name))::int as key
+from audit_item_sums
 group by name
-having count(*) >= $fewest
+having sum(n) >= $fewest
 qualify key <= $most_items

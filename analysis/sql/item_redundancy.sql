@@ -1,14 +1,22 @@
 -- Pairs of criteria that say the same: correlation of two criteria over nodes scored on both, on the first 20,000 nodes.
 with
 chosen as (
-    select row from audit_items group by row order by row limit 20000
+    select given from audit_located where valid order by given limit 20000
+),
+single as (
+    select row, item.name as name, item.score as score
+    from (
+        select c.given as row, unnest(g.item_scores) as item
+        from audit_given as g
+        join chosen as c on c.given = g.rowid
+    )
+    where isfinite(item.score)
 ),
 few as (
-    select i.row, i.name, any_value(i.score) as score
-    from audit_items as i
-    join chosen using (row)
-    join item_names as n on n.name = i.name
-    group by i.row, i.name
+    select s.row, s.name, any_value(s.score) as score
+    from single as s
+    join item_names as n on n.name = s.name
+    group by s.row, s.name
 )
 select
     a.name, b.name as other, count(*) as n,

@@ -4,7 +4,7 @@
 create or replace temp table judge_cells as
 with sliced as (
     select
-        j.*, b.block, r.key,
+        j.*, b.task, b.block, r.key,
         j.value is not null and j.y is not null as shared,
         j.valid >= 2 as repeated,
         unnest([
@@ -19,6 +19,10 @@ with sliced as (
 )
 select
     slice, level, block, key,
+    count(distinct task) filter (shared) as node_tasks,
+    count(distinct task) filter (repeated) as repeat_tasks,
+    count(distinct task) filter (value is not null) as voted_tasks,
+    count(distinct task) as vote_tasks,
     sum(votes) as votes,
     sum(votes - valid) as invalid,
     count(*) filter (shared) as nodes,

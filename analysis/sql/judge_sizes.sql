@@ -1,16 +1,16 @@
 -- How much each rater's agreement rests on, per slice: nodes seen, nodes with both verdicts, repeated nodes, votes, and
--- the tasks (clusters) behind each.
+-- the tasks behind each.
 select
     kind, source, version, slice, level,
     sum(nodes)::bigint as nodes,
-    count(*) filter (nodes > 0) as node_tasks,
+    sum(node_tasks)::bigint as node_tasks,
     sum(repeats)::bigint as repeats,
-    count(*) filter (repeats > 0) as repeat_tasks,
+    sum(repeat_tasks)::bigint as repeat_tasks,
     sum(votes)::bigint as votes,
     sum(invalid)::bigint as invalid,
     sum(voted)::bigint as voted,
-    count(*) filter (voted > 0) as voted_tasks,
-    count(*) as vote_tasks
+    sum(voted_tasks)::bigint as voted_tasks,
+    sum(vote_tasks)::bigint as vote_tasks
 from judge_cells
 join judge_raters using (key)
 group by kind, source, version, slice, level

@@ -21,4 +21,4 @@ select
 from votes as v
 join nodes as n on n.node_id = v.node_id
 left join tasks as t on t.task_id = v.task_id
-left join audit_verdicts as p on p.node_id = v.node_id and p.kind = 'program'
+left join audit_truth as p on p.node_id = v.node_id and p.kind = 'program'

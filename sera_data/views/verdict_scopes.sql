@@ -1,27 +1,24 @@
 -- The verdict on a node, once over labels of use 'train' (scope 'train') and once over all labels (scope 'all').
 -- The newest valid program label wins; else the majority of the valid votes of people; else that of judges. A tie is
--- null. Versions compare by their numbers ('10' is newer than '9'), then as text.
+-- null. Versions compare by their numbers ('10' is newer than '9'), then as text. In scope 'all', labels of use 'audit'
+-- of a kind stand in for the train labels of that kind: what training never saw is the better witness.
 with
-counted as (
-    select
-        node_id, count(*) as n, any_value(value) as value, any_value(kind) as kind, any_value(use) as use,
-        any_value(source) as source, any_value(valid) as valid
-    from labels
-    group by node_id
-),
-lone as (  -- most nodes have one label: nothing to weigh
+again as (select node_id from labels group by node_id having count(*) > 1),
+lone as not materialized (  -- most nodes have one label: nothing to weigh
     select
         node_id, case when kind = 'program' or value in (0, 1) then value when value > 0.5 then 1 when value < 0.5 then 0 end
             as value,
         kind, use, source
-    from counted
-    where n = 1 and valid and value is not null
+    from labels
+    anti join again using (node_id)
+    where valid and value is not null
 ),
-several as (select * from labels where node_id in (select node_id from counted where n > 1)),
+several as (select * from labels semi join again using (node_id)),
 scoped as (
     select 'train' as scope, * from several where use = 'train' and valid and value is not null
     union all
     select 'all' as scope, * from several where valid and value is not null
+    qualify use = 'audit' or not bool_or(use = 'audit') over (partition by node_id, kind)
 ),
 programs as (
     select
@@ -30,7 +27,7 @@ programs as (
             partition by scope, node_id
             order by
                 try_cast(regexp_extract_all(version, '\d+') as bigint[]) desc nulls last,
-                version desc, use desc, source, attempt desc
+                version desc, source, attempt desc
         ) as place
     from scoped
     where kind = 'program'

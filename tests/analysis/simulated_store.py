@@ -20,7 +20,10 @@ from sera_data.sealing import _write_table
 SQL = (Path(__file__).parent / "simulated_store.sql").read_text(encoding="utf-8")
 TURNS = (Path(__file__).parent / "simulated_turns.sql").read_text(encoding="utf-8")
 MADE = ("tasks", "nodes", "branches", "rubrics", "labels", "scores")
-PLANTS = ("inflation", "length", "constant item", "leak", "ties", "drift", "slice")
+PLANTS = (
+    "late rubric", "ties", "inflation", "timid", "lottery", "easy tasks", "slice", "drift", "coin judge",
+    "constant item", "leak", "length",
+)  # fmt: skip
 
 
 def simulate(con: duckdb.DuckDBPyConnection, *, tasks, epochs, launches, seed, plant) -> None:

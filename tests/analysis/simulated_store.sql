@@ -25,6 +25,7 @@ drawn as (
         hash(t, epoch, d, b, 9, $seed) / 18446744073709551616.0 as success_draw,
         hash(t, epoch, d, b, 10, $seed) / 18446744073709551616.0 as plant_draw,
         hash(t, epoch, d, 11, $seed) / 18446744073709551616.0 as launch_draw,
+        hash(t, epoch, d, b, 14, $seed) / 18446744073709551616.0 as step_draw,
         (hash(t, epoch, d, b, 12, $seed) % 3)::int - 1 as step_one,
         (hash(t, epoch, d, b, 13, $seed) % 3)::int - 1 as step_two
     from sim_launch as l, range(8) as branches(b)
@@ -32,8 +33,10 @@ drawn as (
 calibrated as (
     select
         *,
-        least(greatest(round(1 / (1 + exp(0.2 - 0.4 * task_normal - 0.3 * launch_normal - 1.2 * branch_normal)), 1), 0.1), 0.8)
-            as clean
+        least(greatest(round(1 / (1 + exp(
+            case when $plant = 'easy tasks' then 0.2 - 4 * task_normal - 0.5 * branch_normal
+            else 0.2 - 0.4 * task_normal - 0.3 * launch_normal - 1.2 * branch_normal end
+        )), 1), 0.1), if($plant = 'easy tasks', 0.9, 0.8)) as clean
     from drawn
 ),
 judged as (
@@ -45,6 +48,8 @@ shifted as (
         *,
         case
             when $plant = 'inflation' then clean + 0.15
+            when $plant = 'timid' then 0.5 + 0.1 * (clean - 0.5)
+            when $plant = 'lottery' and step_draw < 0.65 then lag(clean) over (order by plant_draw, delegation_id, branch)
             when $plant = 'drift' then clean + if(epoch = 0, -0.06, 0.06)
             when $plant = 'ties' and launch_draw < 0.6 then round(launch_mean * 20) / 20
             when $plant = 'slice' and depth = 2
@@ -106,7 +111,8 @@ select
     epoch as writer_version, 0 as k, 0 as attempt, 'collect' as phase, true as valid,
     [{'name': 'goal', 'description': 'What was asked for is there', 'weight': 0.25}] as items,
     'it is there' as success_gate, 'it is missing' as failure_conditions, 'weighted sum' as procedure,
-    md5(delegation_id) as rubric_sha256, 'p' as prompt_sha256, 5 as order_stamp
+    md5(delegation_id) as rubric_sha256, 'p' as prompt_sha256,
+    if($plant = 'late rubric' and t % 10 = 0, 15, 5) as order_stamp
 from sim_launch;
 
 create or replace table sim_labels as
@@ -114,7 +120,14 @@ select
     epoch, 'sim-0' as run_id, 'e' || lpad(epoch::varchar, 6, '0') || '.u0000' as shard_id, delegation_id || 'b' || branch as node_id,
     tree_id, task_id, 'simulated' as source, '1' as version, 0 as attempt, 'program' as kind, 'train' as use,
     1.0 as inclusion_probability, true as valid, y as value
-from sim_branch;
+from sim_branch
+union all
+select
+    epoch, 'sim-0' as run_id, 'e' || lpad(epoch::varchar, 6, '0') || '.u0000' as shard_id, delegation_id || 'b' || branch as node_id,
+    tree_id, task_id, 'judge' as source, '1' as version, 0 as attempt, 'judge' as kind, 'audit' as use,
+    1.0 as inclusion_probability, true as valid, (plant_draw < 0.5)::int::double as value
+from sim_branch
+where $plant = 'coin judge' and branch % 2 = 0;
 
 create or replace table sim_scores as
 select

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.cross import crossed
+from analysis.page_cross import crossing
 
 OPTIONS = {"store": "s", "reps": 200, "seed": 17, "margin": 0.2}
 
@@ -50,3 +51,15 @@ def test_a_better_writer_is_told_from_noise_on_the_same_tasks():
     assert (good.against_first, good.against_low, good.against_high) == (0, 0, 0)
     assert noise.against_first == pytest.approx(noise.pair_accuracy - good.pair_accuracy)
     assert noise.against_high < 0
+
+
+def test_the_section_of_the_page_shows_every_combination_and_what_it_was_measured_for():
+    about = {"policies": {"<pocket>": ["pocket", 3, "ab" * 32]}, "key": "cd" * 32}
+    result = crossed(lines(), about, **OPTIONS)
+    text = crossing(result)
+    assert text.count("<tr>") == 1 + len(result.combinations)
+    assert f"{100 * result.combinations[2].pair_accuracy:.1f} %" in text
+    assert "&lt;pocket&gt; version 3, weights abababababab" in text
+    assert "hash to cdcdcdcdcdcd" in text
+    assert crossing(None) == ""
+    assert "No mixed delegation" in crossing(crossed([], about, **OPTIONS))

@@ -12,7 +12,7 @@ from sklearn.metrics import brier_score_loss, mutual_info_score
 from statsmodels.stats.multitest import multipletests
 
 from analysis import evidence, measure
-from analysis.query import rows as run
+from sera_data.queries import query
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scored_rows import connection, scored_row, scored_rows
@@ -158,6 +158,25 @@ def test_unusable_scores_count_as_worst():
     assert parts["worst"].metrics["mean_hinge"].value == pytest.approx(np.mean(np.maximum(0, 0.2 - np.array(gaps))))
 
 
+def test_a_node_with_labels_of_both_uses_is_audited_by_its_audit_label():
+    """Train judges say success of all, audit judges the opposite of the stored verdict; a program (b0) beats both."""
+    rows = scored_rows(seed=8, tasks=4, delegations=1)
+    con = connection(rows)
+    con.execute("""create table both_uses as
+        select * replace ('judge' as kind, 1.0 as value) from labels
+        union all select * replace ('judge' as kind, 'audit' as use, 1 - value as value, 1 as attempt) from labels
+        union all select * replace ('2' as version) from labels where node_id like '%b0'""")
+    con.execute("create or replace view labels as from both_uses")
+    measure.prepare(con, reps=0)
+    y = dict(con.execute("select node_id, y from audit_children").fetchall())
+    wanted = {r["node_id"]: r["y"] if r["branch"] == 0 else 1 - r["y"] for r in rows}
+    assert y == wanted
+    counts, _ = measure.coverage(con)
+    assert counts["audit_labels"] == sum(r["branch"] > 0 for r in rows)
+    trained = dict(con.execute("select node_id, value from verdicts").fetchall())
+    assert {name: trained[name] for name in wanted} == {r["node_id"]: r["y"] if r["branch"] == 0 else 1 for r in rows}
+
+
 def test_audit_labels_count_where_no_train_label_is():
     rows = scored_rows(seed=6, tasks=6)
     con = connection(rows)
@@ -177,7 +196,7 @@ def test_holm_equals_statsmodels(seed):
     draw = np.random.default_rng(seed)
     p = [*draw.beta(0.3, 2, size=1 + 4 * seed), 0.01, 0.01]
     con = connection([])
-    adjusted = run(con, "holm", p_values=[float(x) for x in p])[0]["adjusted"]
+    adjusted = con.execute(query("holm"), {"p_values": [float(x) for x in p]}).fetchall()[0][0]
     assert adjusted == pytest.approx(multipletests(p, method="holm")[1])
 
 

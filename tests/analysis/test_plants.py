@@ -16,13 +16,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 from simulated_store import PLANTS, connection
 
 FOUND_BY = {
+    "late rubric": {"coverage"},
+    "ties": {"ranking"},
     "inflation": {"bias"},
-    "length": {"cheating"},
+    "timid": {"curve"},
+    "lottery": {"proper"},
+    "easy tasks": {"rank"},
+    "slice": {"slices"},
+    "drift": {"drift"},
+    "coin judge": {"agreement"},
     "constant item": {"items"},
     "leak": {"cheating"},
-    "ties": {"ranking"},
-    "drift": {"drift"},
-    "slice": {"slices"},
+    "length": {"cheating"},
 }
 BY_METRIC = {"leak": {"label_leak"}, "length": {"length_partial"}}  # one section, told apart
 CLEAN_STORES = 20

@@ -67,8 +67,15 @@ def test_the_command_shows_the_table(store, tmp_path, capsys):
     rule, none = body["combinations"][0], body["combinations"][-1]
     assert rule["pair_accuracy"] > 0.9
     assert none["against_first"] == pytest.approx(none["pair_accuracy"] - rule["pair_accuracy"])
-    assert main(command[:-1]) == 0
-    assert "Writers x scorers" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert main([*command[:-1], "--html", str(page), "--gates", "none"]) == 0
+    said = capsys.readouterr().out
+    assert "Writers x scorers" in said
+    assert str(page) in said
+    text = page.read_text(encoding="utf-8")
+    assert "Is it the writer or the scorer?" in text
+    assert text.index("rule × rule") < text.index("none × rule")
+    assert f"{100 * rule['pair_accuracy']:.1f}\u00a0%" in text
 
 
 def test_wrong_configurations_are_refused(store, tmp_path):

@@ -212,6 +212,30 @@ def test_audit_labels_are_never_train_verdicts(judged):
     assert found["audit_verdicts"] == [(1.0, "judge", "audit", "judge")]
 
 
+AUDIT = {"use": "audit", "attempt": 9}
+
+
+@pytest.mark.parametrize(
+    "rows, wanted",
+    [
+        ([*JUDGES, {"source": "judge", "value": 0.0, **AUDIT}], (0.0, "judge", "audit", "judge")),
+        (
+            [{**PROGRAM, "value": 1.0, "version": "2"}, {**PROGRAM, "value": 0.0, **AUDIT}],
+            (0.0, "program", "audit", "textcraft"),
+        ),
+        (
+            [{**PROGRAM, "value": 1.0}, {"source": "judge", "value": 0.0, **AUDIT}],
+            (1.0, "program", "train", "textcraft"),
+        ),
+        ([*JUDGES, {"source": "judge", "value": None, **AUDIT}], (1.0, "judge", "train", "judge")),
+    ],
+)
+def test_audit_labels_of_a_kind_stand_in_for_its_train_labels(judged, rows, wanted):
+    found = add_labels(judged, rows)
+    assert found["audit_verdicts"] == [wanted]
+    assert found["verdicts"][0][:3] == (1.0, rows[0].get("kind", "judge"), "train")
+
+
 def test_an_invalid_label_is_no_verdict(judged):
     assert add_labels(judged, [{**PROGRAM, "value": None}])["verdicts"] == []
     assert one(judged, "select count(*) from trees where success is null") == 1
