@@ -3,6 +3,7 @@
 Invariant: after SIGTERM or SIGUSR1 a command ends with exit code 75, after Ctrl-C with 130, and in both cases the
 message says that the same command continues; nothing committed is lost, nothing half-done is left visible. A library
 that swallows what the handler raised only delays the end: it comes where the block is left, or the next one entered.
+Work that can stop only between two of its steps says so (`between_steps`): a signal then waits for the next of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from types import FrameType
 from typing import Any, ClassVar
 
 from sera_data.errors import Preempted, SeraError
-from sera_data.stops import importing, leave
+from sera_data.stops import importing, leave, queries_go_on
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 HINT = "the same command continues where it stopped"
@@ -35,11 +36,11 @@ class Struck(SystemExit):
     """What the handler raises inside the block, where it becomes the stop's error; no library takes it for a fault."""
 
 
-def stop_error(number: int) -> SeraError:
+def stop_error(number: int, *, kept: str = "committed units are kept") -> SeraError:
     """The error that a signal stands for."""
     if number == signal.SIGINT:
-        return Interrupted("interrupted; committed units are kept", hint=HINT)
-    return Preempted(f"stopped by {signal.Signals(number).name}; committed units are kept", hint=HINT)
+        return Interrupted(f"interrupted; {kept}", hint=HINT)
+    return Preempted(f"stopped by {signal.Signals(number).name}; {kept}", hint=HINT)
 
 
 class Interruption:
@@ -51,7 +52,9 @@ class Interruption:
 
     def __init__(self) -> None:
         self.error: SeraError | None = None
+        self.number: int | None = None
         self._since = 0.0
+        self._between_steps = False
         self._deliver: Callable[[], object] | None = None
 
     @contextmanager
@@ -99,11 +102,27 @@ class Interruption:
         finally:
             self._deliver = None
 
+    @contextmanager
+    def between_steps(self) -> Iterator[None]:
+        """Inside, a signal only sets `error` and `number`; the work asks for them where it can stop, and stops itself.
+
+        A second Ctrl-C, from a person who does not want to wait, strikes at once.
+        """
+        before, self._between_steps = self._between_steps, True
+        try:
+            with queries_go_on():
+                yield
+        finally:
+            self._between_steps = before
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.error is None:
-            self.error, self._since = stop_error(number), time.monotonic()
+        first = self.error is None
+        if first:
+            self.error, self.number, self._since = stop_error(number), number, time.monotonic()
         elif time.monotonic() - self._since < SAME_STOP_S:
             return  # it must not break the clean end that the first one began
+        if self._between_steps and (first or number != signal.SIGINT):
+            return
         if self._deliver is not None:
             self._deliver()
         elif importing(frame):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
+    from collect.interruption import Interruption
     from learn.config import LearnConfig
     from learn.method import Method
     from learn.record import Phase, Result
@@ -71,7 +72,9 @@ def learn(
     """
     from learn.refreshed import method_of
     from learn.sinks import parse_sinks
+    from learn.slurm_ranks import ranks_of_step
 
+    os.environ.update(ranks_of_step(os.environ))
     if local_rank is not None:
         os.environ.setdefault("LOCAL_RANK", str(local_rank))
     alone = [f"schedule={json.dumps(f'{stage}:1')}"] if stage else []
@@ -147,19 +150,20 @@ def _run(
     from learn.run_lock import sole_process
 
     started = time.monotonic()
-    with Interruption().active():
+    with Interruption().active() as interruption:
         phase = open_phase(sera_data.open(store), config=settings, method=method, policy=policy, out=out, epoch=epoch)
         first = os.environ.get("RANK", "0") == "0"
         with sole_process(out, work="run") if first else contextlib.nullcontext():
-            result = _train(phase, names)
+            result = _train(phase, names, interruption)
     return result, first, time.monotonic() - started
 
 
-def _train(phase: Phase, names: list[str]) -> Result:
+def _train(phase: Phase, names: list[str], interruption: Interruption) -> Result:
     from learn.learn_progress import LearnProgress
     from learn.phase import learn_phase
     from learn.ranks import join, leave
     from learn.sinks import open_sinks
+    from learn.stopping import Stopping
 
     ranks = join(threads=phase.config.engine.threads)
     sinks = open_sinks(names, directory=phase.out, run_id=phase.run_id) if ranks.first else []
@@ -172,7 +176,7 @@ def _train(phase: Phase, names: list[str]) -> Result:
                 for sink in sinks:
                     sink.add(row)
 
-            return learn_phase(phase, ranks=ranks, on_row=show)
+            return learn_phase(phase, ranks=ranks, on_row=show, stopping=Stopping(ranks, interruption))
     finally:
         for sink in sinks:
             sink.close()
@@ -201,11 +205,11 @@ def _replay(
         msg = f"a replay takes everything from the stored run, got {', '.join(extra)} as well"
         raise UsageError(msg, hint="give --store, --from, --out and --replay only")
     opened, run_id = sera_data.open(store), run_named(run)
-    with Interruption().active(), sole_process(out, work="run"):
+    with Interruption().active() as interruption, sole_process(out, work="run"):
         ranks = join(threads=1)
         try:
             code: Literal["same", "any"] = "any" if other_code else "same"
-            done = replay_run(opened, run_id, policy=policy, out=out, ranks=ranks, code=code)
+            done = replay_run(opened, run_id, policy=policy, out=out, ranks=ranks, code=code, interruption=interruption)
         finally:
             leave()
     body = {

@@ -46,6 +46,7 @@ from learn.refreshed import require_refresh
 from learn.resume import resume
 from learn.rule import Method
 from learn.staleness import RATIO_LOSSES, Stale
+from learn.stopping import Stopping
 from learn.stores import added, further_stores, require_different_trees
 from schemas import TABLES
 from schemas.table import FLOAT64
@@ -60,8 +61,23 @@ EMPTY = PackingPlan((), 1)
 MEASURES = [c.name for c in TABLES["updates"].columns if c.nullable and c.type == FLOAT64]
 
 
-def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]], None] = lambda row: None) -> Result:
-    """Run or finish a phase; `on_row` sees every new `updates` row on the first rank."""
+def learn_phase(
+    phase: Phase,
+    *,
+    ranks: Ranks,
+    on_row: Callable[[dict[str, Any]], None] = lambda row: None,
+    stopping: Stopping | None = None,
+) -> Result:
+    """Run or finish a phase; `on_row` sees every new `updates` row on the first rank.
+
+    Asked to stop, it ends between two updates with a checkpoint and raises the stop's error.
+    """
+    stopping = stopping or Stopping(ranks)
+    with stopping.of_phase():
+        return _learn_phase(phase, ranks, on_row, stopping)
+
+
+def _learn_phase(phase: Phase, ranks: Ranks, on_row: Callable[[dict[str, Any]], None], stopping: Stopping) -> Result:
     _require_same_rules(phase)
     done = finished_plan(phase)
     if done is not None:
@@ -75,7 +91,7 @@ def learn_phase(phase: Phase, *, ranks: Ranks, on_row: Callable[[dict[str, Any]]
     try:
         if ranks.first:
             require_sound(connection)  # a flipped bit may read as another number: nothing is trained from one
-        engine, state = train(phase, connection, snapshot, ranks, on_row)
+        engine, state = train(phase, connection, snapshot, ranks, on_row, stopping)
     finally:
         connection.close()
     policy = export(phase, engine, state, ranks)
@@ -155,6 +171,7 @@ def train(
     snapshot: Snapshot,
     ranks: Ranks,
     on_row: Callable[[dict[str, Any]], None],
+    stopping: Stopping,
 ) -> tuple[Engine | None, State]:
     """All updates of a phase from its snapshot: the engine, None when nothing was trained, and the end state."""
     if snapshot.others:
@@ -168,18 +185,43 @@ def train(
         tokenizer_sha256=phase.parent.tokenizer_sha256,
     )
     ranks.require_same(feed.credit.sha256, what="the credit of the snapshot")
-    config, root = phase.config, phase.out / "checkpoints"
+    config = phase.config
     engine: Engine | None = None
     state = _start(phase, snapshot)
     if not feed.starts_empty():  # an engine takes seconds to load
         engine, state = resume(phase.parent, out=phase.out, config=config, ranks=ranks, start=state)
-    while not state.finished:
-        state, row = _one_update(engine, feed, config, state)
-        if ranks.first:
-            on_row(row)
-        if engine is not None and (state.finished or state.cursor % config.engine.checkpoint_every == 0):
-            save(root, engine, state, keep=config.engine.keep_checkpoints)
+    with stopping.of_updates():
+        state = _updates(phase, engine, feed, state, on_row, stopping)
     return engine, state
+
+
+def _updates(
+    phase: Phase,
+    engine: Engine | None,
+    feed: Feed,
+    state: State,
+    on_row: Callable[[dict[str, Any]], None],
+    stopping: Stopping,
+) -> State:
+    """The updates that are left, with their checkpoints; the stop's error where all ranks agree to stop."""
+    config, root, saved = phase.config, phase.out / "checkpoints", state.cursor
+
+    def checkpoint() -> None:
+        nonlocal saved
+        if engine is not None and saved != state.cursor:
+            save(root, engine, state, keep=config.engine.keep_checkpoints)
+            saved = state.cursor
+
+    while not state.finished:
+        if stopping.agreed():
+            checkpoint()
+            raise stopping.error(updates=state.cursor, checkpoint=root if state.cursor else None)
+        state, row = _one_update(engine, feed, config, state)
+        if stopping.ranks.first:
+            on_row(row)
+        if state.finished or state.cursor % config.engine.checkpoint_every == 0:
+            checkpoint()
+    return state
 
 
 def _start(phase: Phase, snapshot: Snapshot) -> State:

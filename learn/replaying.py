@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import torch
 
+from collect.interruption import Interruption
 from collect.policy_directory import PolicyDirectory, is_policy_directory, read_policy_directory
 from collect.provenance import code_version
 from learn.config import LearnConfig
@@ -26,6 +27,7 @@ from learn.ranks import Ranks
 from learn.record import Phase
 from learn.refreshed import method_of
 from learn.registered import query
+from learn.stopping import Stopping
 from schemas import TABLES
 from sera_data.config import checked
 from sera_data.errors import SeraError, StoreError, UsageError
@@ -74,6 +76,7 @@ def replay_run(
     ranks: Ranks,
     code: Code = "same",
     on_row: Callable[[dict[str, Any]], None] = lambda row: None,
+    interruption: Interruption | None = None,
 ) -> list[Replayed]:
     """Repeat all phases of a run from the policy that it started from."""
     done: list[Replayed] = []
@@ -83,7 +86,7 @@ def replay_run(
         torch.set_num_threads(phase.config.engine.threads)
         connection = store.connect(view="sealed", snapshot=snapshot.name, files="own")
         try:
-            engine, state = train(phase, connection, snapshot, ranks, on_row)
+            engine, state = train(phase, connection, snapshot, ranks, on_row, Stopping(ranks, interruption))
         finally:
             connection.close()
         path = export(phase, engine, state, ranks)

@@ -36,6 +36,9 @@ PHASE = "SERA_PHASE"
 
 HINT = "(hint: the same command starts again, or continues where it stopped)"
 
+_going_on = 0
+"""Blocks being run whose queries are let go on."""
+
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 
 
@@ -47,6 +50,17 @@ def interruptible(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConne
     """The same connection; its queries end when a command is asked to stop."""
     _connections.add(connection)
     return connection
+
+
+@contextlib.contextmanager
+def queries_go_on() -> Iterator[None]:
+    """Inside, a signal interrupts no query: the work stops by itself where nothing of it is lost."""
+    global _going_on
+    _going_on += 1
+    try:
+        yield
+    finally:
+        _going_on -= 1
 
 
 def announce(message: str, code: int) -> int:
@@ -149,6 +163,8 @@ def _interrupt(wakened: socket.socket) -> None:
 
 
 def _interrupt_all() -> None:
+    if _going_on:
+        return
     for connection in list(_connections):
         with contextlib.suppress(Exception):  # closed meanwhile
             connection.interrupt()

@@ -75,3 +75,19 @@ def test_a_swallowed_stop_comes_where_the_block_is_left_or_the_next_one_entered(
 
 def test_what_the_handler_raises_is_no_fault_that_a_library_catches():
     assert in_a_block(signal.SIGINT, Exception) == []
+
+
+def test_between_steps_a_signal_waits_and_a_second_ctrl_c_does_not(monkeypatch):
+    monkeypatch.setattr(module, "SAME_STOP_S", 0.0)
+    reached = []
+
+    def steps(interruption):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            send(number)
+            reached.append((number, interruption.number))
+        send(signal.SIGINT)
+        reached.append("a second Ctrl-C went by")
+
+    with pytest.raises(Interrupted), Interruption().active() as interruption, interruption.between_steps():
+        steps(interruption)
+    assert reached == [(number, signal.SIGINT) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
