@@ -142,9 +142,6 @@ class EngineConfig(Config):
     share_prefixes: Literal["auto", "on", "off"] = Field(
         default="auto", description="Compute a token that sequences share once. auto: where it saves a tenth or more."
     )
-    share_prefixes: Literal["auto", "on", "off"] = Field(
-        default="auto", description="Compute a token that sequences share once. auto: where it saves a tenth or more."
-    )
     vocabulary_chunk: int = Field(default=2048, ge=1, description="Most trained positions projected at a time.")
     recompute: bool = Field(default=False, description="Recompute activations in backward: less memory, more time.")
     checkpoint_every: int = Field(default=4, ge=1, description="Updates between checkpoints within a phase.")
@@ -196,6 +193,13 @@ class LearnConfig(Config):
         return self
 
 
+class LoopProcesses(Config):
+    """Processes of a loop on one machine, one GPU each where there are GPUs."""
+
+    collect: int = Field(default=1, ge=1, le=1024, description="Collectors side by side, as --shard i/n.")
+    learn: int = Field(default=1, ge=1, le=1024, description="Ranks of the learner, started by torchrun.")
+
+
 class LoopConfig(Config):
     """Collect and learn phases in turn. `collect.groups` and `collect.policy.model` are set by the loop."""
 
@@ -205,6 +209,12 @@ class LoopConfig(Config):
     epochs: int = Field(
         default=2, ge=1, le=100_000, description="Collect epochs; each but a final one is followed by a learn phase."
     )
+    engine: str = Field(
+        default="transformers",
+        pattern=r"^[a-z][a-z0-9_-]*$",
+        description="Engine that serves the policy while collecting, for example vllm; it opens ENGINE:DIRECTORY.",
+    )
+    processes: LoopProcesses = Field(default_factory=lambda: LoopProcesses(), description="Processes of each phase.")
     learn_last: bool = Field(default=True, description="Also learn from the last epoch.")
     margin: float = Field(
         default=1.0,
