@@ -3,7 +3,7 @@
 A click is the whole answer: the queries and the HTML of the panels. What opening the store costs, once, is printed too.
 Exits with 1 when the median of a kind of click is above 300 ms, counted in processor time of one thread where the
 machine is busy (the smaller of wall and processor time).
-Run: ``python benchmarks/explorer.py [--tasks 8000] [--clicks 20] [--keep DIRECTORY]``
+Run: ``python benchmarks/explorer.py [--tasks 8000] [--clicks 20] [--keep DIRECTORY] [--out FILE.json]``
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=8000)
     parser.add_argument("--clicks", type=int, default=20)
     parser.add_argument("--keep", type=Path, default=None, help="Make the store here, or use the one that is there.")
+    parser.add_argument("--out", type=Path, default=None, help="Write the figures here too, as JSON.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         path = options.keep or Path(temporary) / "store"
@@ -74,7 +75,10 @@ def main() -> int:
             slow |= min(found[kind].values()) > LIMIT_MS
         rows = {name: store.listing().rows(name) for name in ("nodes", "turns")}
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(json.dumps({**rows, **opened, "memory_mb": memory, "click": found}, indent=1))
+        figures = json.dumps({**rows, **opened, "memory_mb": memory, "click": found}, indent=1)
+        print(figures)
+        if options.out:
+            options.out.write_text(figures + "\n", encoding="utf-8")
         return int(slow)
 
 

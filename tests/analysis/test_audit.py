@@ -192,6 +192,24 @@ def test_page_escapes_what_comes_from_the_store(audit):
     assert "<script" not in page(audit.model_copy(update={"identity": planted}))
 
 
+def test_a_verdict_that_its_headline_does_not_explain_names_its_gate(store):
+    lead = {"metric": "pair_accuracy", "side": "below", "warn": 1.0}
+    other = {"metric": "top_share", "side": "above", "warn": -1.0}
+    text = page(run_audit(store, reps=0, gates=GateFile.model_validate({"gates": [lead, other]})))
+    overview = text.partition("Eleven questions")[2].partition("<h2>")[0]
+    assert "Label leak; warn: top_share is" in overview
+    assert "Pair accuracy; warn" not in overview
+
+
+def test_joint_updates_have_a_column_where_there_are_any(audit):
+    first = audit.epochs[0]
+    assert "joint updates" not in page(audit)
+    joint = first.model_copy(update={"updates": {"joint": first.updates["execution"]}})
+    text = page(audit.model_copy(update={"epochs": [joint]}))
+    row = text.partition("joint updates</th>")[2].partition("</tbody>")[0]
+    assert re.findall(r"<td>(\d+)</td>", row)[-2:] == ["2", "0"]
+
+
 def test_command_prints_json_only(store, tmp_path, capsys):
     target = tmp_path / "deep" / "page.html"
     assert main(["audit", str(store.path), "--json", "--reps", "20", "--html", str(target)]) == 0
