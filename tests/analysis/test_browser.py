@@ -268,6 +268,11 @@ def test_the_report_loads_light_dark_and_on_a_phone(browser, store, tmp_path):
     with page_of(browser, file, width=390, height=844) as page:
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         picture(page, "report-phone", full_page=True)
+    with page_of(browser, file, width=718, height=1000) as page:  # an A4 sheet without its margins
+        page.emulate_media(media="print")
+        wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        assert page.evaluate(wide) == 0  # on paper nobody scrolls sideways
+        picture(page, "report-print", full_page=True)
 
 
 @pytest.mark.parametrize(
