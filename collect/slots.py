@@ -4,7 +4,8 @@ Invariants: a request's tokens depend only on its prompt, its sampling settings 
 with it (one uniform per token from a counter hash, inverse CDF); the logprob of a sampled token is the fp32
 log-softmax of the whole masked distribution at the sampling temperature; only tokens that a session's slot does not
 hold are computed; a session that is not decoding can lose its slot at any time and is prefilled again, so
-waiting parents never block children. Steps run inline on the event loop, so the order is deterministic.
+waiting parents never block children. Who holds a slot goes on first, then trees that began earlier: few trees at a
+time use the slots, and use their cache again. Steps run inline on the event loop, so the order is deterministic.
 
 Temperature 0 is greedy; its logprobs are those of the temperature-1 distribution and are marked raw, not
 trainable. So are those of a nucleus (top_p < 1), which are of the untruncated distribution.
@@ -104,6 +105,7 @@ class SlotEngine:
         self._blocked = blocked_mask(decoder.vocab_size, allowed)
         self._free = list(range(slots))[::-1]
         self._sessions: dict[str, _Session] = {}
+        self._trees: dict[str, int] = {}
         self._waiting: list[_Job] = []
         self._starting: list[_Job] = []
         self._active: list[_Job] = []
@@ -118,6 +120,7 @@ class SlotEngine:
             return Generation([], [], "length", mode, 0)
         loop = asyncio.get_running_loop()
         job = _Job(session, list(prompt), sampling, loop.create_future(), min(room, sampling.max_tokens))
+        self._trees.setdefault(_tree(session), len(self._trees))
         self._waiting.append(job)
         self.counters.requests += 1
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
@@ -177,17 +180,18 @@ class SlotEngine:
             self._active = [j for j in self._active if not j.future.done()]
 
     def _admit(self) -> list[_Job]:
-        """Waiting jobs that get a slot now, in order of arrival."""
+        """Waiting jobs that get a slot now: those whose session holds one, then by tree, then in order of arrival."""
         admitted, still = [], []
-        for job in self._waiting:
-            if job.future.done():
-                continue
+        for job in sorted((j for j in self._waiting if not j.future.done()), key=self._rank):
             if self._place(job):
                 admitted.append(job)
             else:
                 still.append(job)
         self._waiting = still
         return admitted
+
+    def _rank(self, job: _Job) -> tuple[bool, int]:
+        return job.session not in self._sessions, self._trees[_tree(job.session)]
 
     def _place(self, job: _Job) -> bool:
         held = self._sessions.get(job.session)
@@ -325,6 +329,11 @@ def _nucleus(probabilities: Tensor, masses: Sequence[float]) -> Tensor:
 
 def _trainable(sampling: Sampling) -> bool:
     return sampling.temperature > 0 and sampling.top_p >= 1
+
+
+def _tree(session: str) -> str:
+    """The tree of a session: ids of its nodes and delegations begin with its own."""
+    return session.partition("/")[0]
 
 
 def _common(held: Sequence[int], prompt: Sequence[int]) -> int:

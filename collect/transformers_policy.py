@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from collect.model_argument import SHIPPED
 from collect.model_files import loading_faults, read_mask
 from collect.policy import Completion, Identity, Policy, Renderer, Request
-from collect.policy_directory import MASK, TEMPLATE, TOKENIZER, is_policy_directory, read_policy_directory
+from collect.policy_directory import read_policy_directory
+from collect.policy_identity import read_identity
 from collect.qwen3 import Qwen3Decoder, supported
 from collect.renderer import ChatRenderer
 from collect.slots import Decoder, Row, SlotEngine
-from sera_data.canonical import sha256_file, sha256_json
 from sera_data.config import Config
 from sera_data.errors import UsageError
 
 ENGINE = "transformers"
-POCKETS = {"textcraft": Path(__file__).parent / "pocket", "textworld": Path(__file__).parent / "pocket_textworld"}
+POCKETS = SHIPPED
 POCKET = POCKETS["textcraft"]
 
 
@@ -96,7 +96,7 @@ def open_policy(argument: str, *, options: Mapping[str, Any]) -> Policy:
     engine = SlotEngine(
         decoder, slots=settings.slots, stop_ids=renderer.stop_ids, allowed=read_mask(directory, decoder.vocab_size)
     )
-    return TransformersPolicy(identity=read_identity(directory), renderer=renderer, engine=engine)
+    return TransformersPolicy(identity=read_identity(directory, engine=ENGINE), renderer=renderer, engine=engine)
 
 
 def open_pocket(argument: str, *, options: Mapping[str, Any]) -> Policy:
@@ -150,21 +150,4 @@ def load_decoder(directory: Path, settings: EngineOptions) -> Decoder:
 
     return CausalDecoder.load(
         directory, slots=settings.slots, max_context=settings.context, device=settings.device, dtype=dtype
-    )
-
-
-def read_identity(directory: Path) -> Identity:
-    """Name, version and hashes; a plain model directory is version 0 of its own name."""
-    if is_policy_directory(directory):
-        return read_policy_directory(directory, verify=False).identity(engine=ENGINE)
-    hashes = {
-        f.name: sha256_file(f) for f in sorted(directory.iterdir()) if f.suffix == ".safetensors" or f.name == MASK
-    }
-    tokenizer = {name: sha256_file(directory / name) for name in TOKENIZER if (directory / name).is_file()}
-    template = directory / TEMPLATE
-    return replace(
-        Identity(name=directory.resolve().name, engine=ENGINE, version=0),
-        weights_sha256=sha256_json(hashes),
-        tokenizer_sha256=sha256_json(tokenizer),
-        template_sha256=sha256_file(template) if template.is_file() else None,
     )
