@@ -37,6 +37,7 @@ ABOUT: dict[str, str] = {
     "credit": "Show the credit of a store under a method",
     "learn": "Train from a sealed epoch",
     "loop": "Alternate collect and learn phases",
+    "compare": "Train several methods with one budget and test what differs",
     "plan": "Plan memory, tokens, time and cost of a loop",
     "audit": "Audit rubric calibration",
     "notebook": "Open a notebook on a store",
