@@ -69,6 +69,17 @@ def test_the_others_run_as_scripts_too(store, name):
     assert PRINTS[name] in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs_as_a_notebook_cell_by_cell(store, tmp_path, path):
+    """marimo runs every cell as its editor does and ends with 1 when one of them fails."""
+    page = tmp_path / "notebook.html"
+    command = [sys.executable, "-m", "marimo", "export", "html", str(path), "-o", str(page), "--"]
+    done = subprocess.run([*command, "--store", str(store.path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert page.stat().st_size > 0
+
+
 def test_marimo_finds_nothing_to_mend():
     command = [sys.executable, "-m", "marimo", "check", *map(str, NOTEBOOKS)]
     marimo = subprocess.run(command, capture_output=True, text=True, check=False)
