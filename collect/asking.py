@@ -30,7 +30,7 @@ async def ask(policy: Policy, request: Request, *, budgets: Budgets, deadline: D
 
     Raises InfrastructureFault after the retries of `budgets`, OutOfTime when the deadline comes first.
     """
-    fault = ""
+    fault, tries = "", f" ({budgets.retries + 1} tries)"
     for attempt in range(budgets.retries + 1):
         if attempt and budgets.retry_wait_s:
             await asyncio.sleep(min(LONGEST_WAIT_S, budgets.retry_wait_s * 2.0 ** (attempt - 1)))
@@ -38,12 +38,15 @@ async def ask(policy: Policy, request: Request, *, budgets: Budgets, deadline: D
             completion = await _within(policy, request, deadline)
         except PolicyError as error:
             fault = str(error) or type(error).__name__
+            if error.lasting:  # it says itself how often it tried
+                tries = ""
+                break
             continue
         if completion.finish_reason in ("stop", "length"):
             return replace(completion, text=mended(completion.text))
         fault = f"completion ended with {completion.finish_reason}"
     call = f"policy {policy.identity.name!r}, {request.role} call {request.session}"
-    msg = f"{call}: {fault} ({budgets.retries + 1} tries)"
+    msg = f"{call}: {fault}{tries}"
     raise InfrastructureFault(msg)
 
 

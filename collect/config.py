@@ -66,24 +66,47 @@ class WorldConfig(Config):
     difficulties: tuple[str, ...] | None = Field(default=None, description="Only tasks of these bands; null = all.")
 
 
-class RolePolicies(Config):
-    """Policy spec per role; null = `policy.model`. Roles with the same spec share one engine."""
+class RolePolicy(Config):
+    """A policy of one role with options of its own."""
 
-    act: str | None = Field(default=None, description="Plays the agents.")
-    writer: str | None = Field(default=None, description="Writes rubrics.")
-    scorer: str | None = Field(default=None, description="Scores nodes with rubrics.")
+    model: str = Field(description="Spec of the policy.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options passed to its engine as they are.")
+
+
+class RolePolicies(Config):
+    """Policy per role: a spec, or {model, options}. null = `policy.model`; for the judge: nobody judges."""
+
+    act: str | RolePolicy | None = Field(default=None, description="Plays the agents.")
+    writer: str | RolePolicy | None = Field(default=None, description="Writes rubrics.")
+    scorer: str | RolePolicy | None = Field(default=None, description="Scores nodes with rubrics.")
+    judge: str | RolePolicy | None = Field(
+        default=None,
+        description="Judges nodes that no program can check, as the section `judge` says; rule:NAME is allowed too.",
+    )
 
 
 class PolicyConfig(Config):
-    """Who plays. Spec: 'scripted:NAME', 'pocket', 'transformers:DIR', or a path of a policy directory."""
+    """Who plays. Spec: 'scripted:NAME', 'pocket', 'transformers:DIR', 'openai:MODEL@URL', or a policy directory.
+
+    Roles with the same spec and the same options share one engine.
+    """
 
     model: str = Field(default="pocket", description="Spec of the policy that serves every role not named in `roles`.")
     roles: RolePolicies = Field(default_factory=lambda: RolePolicies(), description="Exceptions by role.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Options passed to the engine as they are.")
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Options of the engine of `model`; roles with a spec of the same engine get them too.",
+    )
 
     def spec(self, role: Role) -> str:
         """The spec that serves a role."""
-        return getattr(self.roles, role, None) or self.model
+        named = getattr(self.roles, role, None)
+        return named.model if isinstance(named, RolePolicy) else named or self.model
+
+    def own_options(self, role: Role) -> dict[str, Any] | None:
+        """Options that the role names itself; None when it names none."""
+        named = getattr(self.roles, role, None)
+        return dict(named.options) if isinstance(named, RolePolicy) else None
 
 
 class Groups(Config):
@@ -349,10 +372,27 @@ class CollectConfig(Config):
                 " policy; collect only eval, select or warm groups with it"
             )
             raise ValueError(msg)
-        if self.delegation.selector == "judge" and self.judge is None:
+        if self.delegation.selector == "judge" and self.inline_judge() is None:
             msg = "delegation.selector=judge needs a judge: set judge.spec, for example openai:MODEL@URL"
             raise ValueError(msg)
         return self
+
+    @model_validator(mode="after")
+    def _one_judge(self) -> Self:
+        said = self.judge is not None and self.judge.spec is not None
+        if said and self.policy.roles.judge is not None:
+            msg = "judge.spec and policy.roles.judge both name a judge; leave one of them out"
+            raise ValueError(msg)
+        if self.judge is not None and not said and self.policy.roles.judge is None:
+            msg = "the section judge names nobody: set policy.roles.judge or judge.spec, for example openai:MODEL@URL"
+            raise ValueError(msg)
+        return self
+
+    def inline_judge(self) -> JudgeConfig | None:
+        """The judge section with its spec, from wherever it is named; None where nobody judges."""
+        if self.policy.roles.judge is None:
+            return self.judge
+        return (self.judge or JudgeConfig()).model_copy(update={"spec": self.policy.spec("judge")})
 
     def roles(self) -> tuple[Role, ...]:
         """Roles that the phase needs: agents always, writers and scorers where rubrics are written."""

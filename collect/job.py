@@ -10,28 +10,32 @@ Run: ``sera collect --config configs/textcraft_scripted.yaml --store runs/store`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from collect.config import CollectConfig
 from collect.dealing import WorkUnit, deal, draw_tasks, lay_out, resolve_counts, share, task_set_hash
 from collect.dialect import dialect_for
+from collect.epoch_plan import claim_epoch
 from collect.interruption import Interruption
-from collect.labels import open_inline_judge, served_by
+from collect.labels import served_by
 from collect.lost_trees import LostTrees
-from collect.playing import play_units, tree_plans
+from collect.metering import metered, metered_judge, require_prices
+from collect.phase_judge import open_phase_judge, require_phase_judge
+from collect.playing import each, play_units, tree_plans
 from collect.policies import policy_hash, policy_rows
-from collect.policy import Policy
+from collect.policy import Identified, Policy
 from collect.progress import JobProgress
 from collect.services import Services, Style, TreePlan, TreeResult
-from collect.shard import Provenance, commit_unit
+from collect.shard import Provenance, commit_unit, unit_rows
+from collect.spending import Amount, LimitReached, Limits, Spending, amount_of, spent_before
 from collect.tree import run_tree
 from collect.world import Task
 from collect.worlds import open_world
 from schemas.words import Role, ShardPhase
-from sera_data import claim_plan
 from sera_data.config import Config, run_id
 from sera_data.errors import StoreError
 from sera_data.plan import Plan
@@ -63,11 +67,25 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one process did: units committed by it now, and units that were committed before."""
+    """What one process did: units committed by it now, and units that were committed before.
+
+    stopped: how a limit ended it before all was played, None when none did.
+    """
 
     committed: tuple[str, ...]
     skipped: tuple[str, ...]
     complete: bool
+    stopped: str | None = None
+
+
+class UnitSource(Protocol):
+    """Hands out the units of a job one by one, to several processes."""
+
+    def __aiter__(self) -> AsyncIterator[WorkUnit]:
+        """The units of this process, as they are given out."""
+
+    def committed(self, unit: WorkUnit) -> None:
+        """Hear that a unit is in the store."""
 
 
 def claim_job(
@@ -75,12 +93,16 @@ def claim_job(
     config: CollectConfig,
     *,
     tasks: Sequence[Task],
-    policies: Mapping[Role, Policy],
+    policies: Mapping[Role, Identified],
     identity: Config | None = None,
     phase: ShardPhase = "collect",
+    epoch: int | None = None,
 ) -> Job:
-    """Claim the next epoch, or find this run's unsealed plan, and deal the tasks to its units."""
-    open_inline_judge(config.judge)  # a judge that is not there is told before a plan is claimed
+    """Claim the next epoch, or find this run's unsealed plan, and deal the tasks to its units.
+
+    epoch: the one that this must be; sealed by this run already, nothing of it is left to play.
+    """
+    require_phase_judge(config)  # a judge that is not there is told before a plan is claimed
     identity = identity or config
     counts = resolve_counts(config.groups.counts(), n_tasks=len(tasks))
     slots = lay_out(counts, groups_per_unit=config.groups_per_unit)
@@ -95,8 +117,9 @@ def claim_job(
         }
         for slot in slots
     ]
-    plan = claim_plan(
+    plan = claim_epoch(
         store,
+        epoch,
         run_id=run_id(config.name, identity),
         phase=phase,
         policy_hash=policy_hash(policies),
@@ -121,13 +144,18 @@ def run_job(
     policies: Mapping[Role, Policy],
     style: Style,
     part: Share | None = None,
+    source: UnitSource | None = None,
+    progress: JobProgress | None = None,
     interruption: Interruption | None = None,
     extra_rows: ExtraRows | None = None,
     lost: Literal["refuse", "hold"] = "refuse",
+    limits: Limits | None = None,
     quiet: bool = False,
 ) -> Work:
     """Play and commit this process's units; a stop keeps what is committed. Closes the policies.
 
+    source: gives the units one by one instead of `part`. progress: shows the trees, instead of a bar of its own.
+    limits: what the run may spend, by the prices in it; every process counts what is committed when it starts.
     lost: `refuse` counts trees lost to infrastructure by unit and stops at a unit that lost too many; `hold` keeps
     units with a lost tree back until all are played and counts over all of them.
     """
@@ -137,15 +165,17 @@ def run_job(
     todo = [unit for unit in mine if unit.unit_id not in before]
     config = job.config
     world = open_world(config.world.name, profile=config.world.profile)
+    judge = open_phase_judge(config, policies)
+    served = [*policy_rows(policies), *served_by(judge.labeller if judge else None)]
+    spending = _spending(store, job, limits, served, before)
     services = Services(
         world=world,
-        policies=policies,
+        policies=metered(policies, spending) if limits else policies,
         settings=config.tree_settings(),
         style=style,
         dialect=dialect_for(world, config.dialect),
-        judge=open_inline_judge(config.judge),
+        judge=metered_judge(judge, spending) if limits else judge,
     )
-    served = [*policy_rows(policies), *served_by(services.judge.labeller if services.judge else None)]
     provenance = Provenance(identity=job.identity, phase=job.phase, policies=served, started_at=datetime.now(UTC))
     committed: list[str] = []
     held = LostTrees(_n_trees(mine), limit=config.infra_error_limit)
@@ -162,20 +192,38 @@ def run_job(
             infra_error_limit=config.infra_error_limit if lost == "refuse" else 1.0,
         )
         committed.append(unit.unit_id)
+        if source is not None:
+            source.committed(unit)
 
     def hand_over(unit: WorkUnit, results: list[TreeResult]) -> None:
+        spending.finish(_n_trees([unit]), amount_of(unit_rows(results)) if limits else Amount())
         if lost == "refuse" or not held.holds(unit, results):
             commit(unit, results)
 
-    with JobProgress(_n_trees(todo), label=f"{job.phase} {job.plan.name}", quiet=quiet) as progress:
-        asyncio.run(_play(job, todo, services, hand_over, progress, interruption or Interruption()))
+    with (
+        progress or JobProgress(_n_trees(todo), label=f"{job.phase} {job.plan.name}", quiet=quiet) as shown,
+        suppress(LimitReached),  # trees in flight are given up; Work.stopped tells it
+    ):
+        asyncio.run(_play(job, source or todo, services, hand_over, shown, interruption or Interruption(), spending))
     for unit, results in held.released():
         commit(unit, results)
     return Work(
         committed=tuple(committed),
         skipped=tuple(unit.unit_id for unit in mine if unit.unit_id in before),
         complete=job.plan.committed() == set(job.plan.unit_ids),
+        stopped=spending.message() if spending.stopped_by else None,
     )
+
+
+def _spending(
+    store: Store, job: Job, limits: Limits | None, served: Sequence[Mapping[str, Any]], before: Collection[str]
+) -> Spending:
+    """The meter of this process; refuses hosted models without a price before anything is called."""
+    if limits is None:
+        return Spending(Limits())
+    require_prices(limits, {(row["role"], row["name"]): row["engine"] for row in served})
+    weight = _n_trees([unit for unit in job.units if unit.unit_id in before])
+    return Spending(limits, before=spent_before(store, job.run_id, epochs=[job.plan.epoch]), weight=weight)
 
 
 def _n_trees(units: Sequence[WorkUnit]) -> int:
@@ -184,26 +232,31 @@ def _n_trees(units: Sequence[WorkUnit]) -> int:
 
 async def _play(
     job: Job,
-    todo: Sequence[WorkUnit],
+    todo: Sequence[WorkUnit] | UnitSource,
     services: Services,
     hand_over: Callable[[WorkUnit, list[TreeResult]], None],
     progress: JobProgress,
     interruption: Interruption,
+    spending: Spending,
 ) -> None:
     async def play(plan: TreePlan) -> TreeResult:
         result = await _tree(plan, services, retries=job.config.tree_retries)
         progress.tree_done(result.root)
         return result
 
-    units = [(unit, tree_plans(unit, run_id=job.run_id, epoch=job.plan.epoch, seed=job.config.seed)) for unit in todo]
+    async def units() -> AsyncIterator[tuple[WorkUnit, list[TreePlan]]]:
+        async for unit in each(todo):
+            yield unit, tree_plans(unit, run_id=job.run_id, epoch=job.plan.epoch, seed=job.config.seed)
+
     try:
         with interruption.cancels_current_task():
             await play_units(
-                units,
+                units(),
                 play=play,
                 hand_over=hand_over,
                 concurrency=job.config.concurrency,
                 overlap=not job.config.deterministic,
+                admit=spending.admit,
             )
     finally:
         for policy in {id(policy): policy for policy in services.policies.values()}.values():

@@ -1,248 +1,49 @@
-"""A judge over any OpenAI-compatible endpoint (`POST URL/chat/completions`).
+"""A judge over any OpenAI-compatible endpoint: the chat client, asked as a judge is.
 
-Invariant: the key comes from the environment and leaves it only in the request's header: it is taken out of every text
-that is stored, raised or printed. Only 429, 5xx, lost connections and silence are tried again; whatever remains wrong
-is a Reply with its reason, except what makes every request fail (wrong key, no such model), which stops the work.
+Invariant: a reply that was cut off at the token limit holds no verdict, whatever it says.
 
 Run: ``sera label STORE --judge openai:qwen3-32b@http://localhost:8000/v1 --votes 3 --temperature 0.7``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import random
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
+from collect.chat_endpoint import Address, Caller, ChatEndpoint, Reply, read_address
 from collect.judge_config import KEY_VARIABLES, JudgeSettings
 from collect.labels import LabellerRefused
 from collect.policy import Message
-from sera_data.errors import UsageError
 
-LARGEST_BODY = 4 * 2**20
-SHOWN_BODY = 2_000
-SHORTEST_SECRET = 8  # shorter keys are placeholders such as EMPTY, and ordinary words
-LARGEST_COUNT = 2**31 - 1
+__all__ = ["JudgeEndpoint", "Reply", "open_endpoint"]
+
+CALLER = Caller("judge", KEY_VARIABLES, LabellerRefused)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What came back. text: the assistant's words, None when there are none. raw: what is stored of the reply.
+class JudgeEndpoint(ChatEndpoint):
+    """A chat endpoint with a judge's sampling."""
 
-    error: why there is no usable text. tries: requests sent. latency_s: seconds from the first one, waits included.
-    """
-
-    text: str | None = None
-    raw: str | None = None
-    error: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    served_model: str | None = None
-    tries: int = 1
-    latency_s: float | None = None
-
-
-class _Passing(Exception):
-    """A fault that may be gone at the next try; `wait_s` when the endpoint says how long to wait."""
-
-    def __init__(self, reply: Reply, wait_s: float | None = None) -> None:
-        super().__init__(reply.error)
-        self.reply, self.wait_s = reply, wait_s
-
-
-class ChatEndpoint:
-    """One model behind one URL; at most `settings.concurrency` requests in flight."""
-
-    def __init__(self, model: str, url: str, *, settings: JudgeSettings, key: str | None) -> None:
-        self.name, self.url, self.settings = model, url, settings
-        self._key = key
-        self._slots = asyncio.Semaphore(settings.concurrency)
-        self._client: Any = None
+    def __init__(self, address: Address, *, settings: JudgeSettings) -> None:
+        super().__init__(address, settings=settings, caller=CALLER)
+        self.settings = settings
 
     def parameters(self, seed: int | None) -> dict[str, Any]:
         """The request without its messages, and where it goes: what a label stores as `params`."""
-        return {"url": self.url, **self._fields(seed)}
+        return {"url": self.url, **self.fields(self._sampling(seed))}
 
     async def ask(self, messages: Sequence[Message], *, seed: int | None) -> Reply:
         """One reply. Raises LabellerRefused when the endpoint refuses the key or the model."""
-        body = {**self._fields(seed), "messages": [{"role": m.role, "content": m.content} for m in messages]}
-        async with self._slots:
-            started, tries = time.monotonic(), 1
-            while True:
-                try:
-                    reply = await self._request(body)
-                except _Passing as fault:
-                    if tries <= self.settings.retries:
-                        await asyncio.sleep(self._wait(tries, fault.wait_s))
-                        tries += 1
-                        continue
-                    plural = "" if tries == 1 else f" ({tries} tries)"
-                    reply = replace(fault.reply, error=f"{fault.reply.error}{plural}")
-                return replace(reply, tries=tries, latency_s=time.monotonic() - started)
+        reply = await self.request(messages, self._sampling(seed))
+        if reply.error is None and reply.finish_reason == "length":
+            return replace(reply, error=f"truncated reply: it reached {self.settings.max_tokens} tokens")
+        return reply
 
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
-
-    def _fields(self, seed: int | None) -> dict[str, Any]:
-        fields = {
-            "model": self.name,
-            "temperature": self.settings.temperature,
-            "max_tokens": self.settings.max_tokens,
-            **({} if seed is None else {"seed": seed}),
-            **self.settings.body,
-        }
-        if "max_completion_tokens" in self.settings.body:  # newer models know only one of the two
-            del fields["max_tokens"]
-        return {name: value for name, value in fields.items() if value is not None}
-
-    def _wait(self, tries: int, asked: float | None) -> float:
-        longest = self.settings.retry_wait_max_s
-        if asked is not None:
-            return min(asked, longest)
-        return min(self.settings.retry_wait_s * 2.0 ** (tries - 1), longest) * random.uniform(0.75, 1.25)
-
-    async def _request(self, body: dict[str, Any]) -> Reply:
-        import httpx2
-
-        client = self._open_client()  # before the clock starts: it reads certificates
-        try:
-            async with asyncio.timeout(self.settings.timeout_s):
-                status, headers, content = await self._post(client, body)
-        except TimeoutError:
-            raise _Passing(Reply(error=f"no reply within {self.settings.timeout_s:g} s")) from None
-        except httpx2.TransportError as error:
-            raise _Passing(Reply(error=self.clean(f"{type(error).__name__}: {error}"))) from None
-        except (httpx2.DecodingError, _TooLarge) as error:
-            return Reply(error=self.clean(f"unreadable reply: {error}"))
-        if status == 200:
-            return self._read(content)
-        shown = self.clean(content.decode("utf-8", errors="backslashreplace"))[:SHOWN_BODY]
-        failed = Reply(error=f"HTTP {status}", raw=shown or None)
-        if status == 429 or status >= 500:
-            raise _Passing(failed, _seconds(headers.get("retry-after")))
-        if status in (401, 403, 404):
-            msg = f"the judge {self.name!r} at {self.url} answers HTTP {status}: {' '.join(shown.split())[:300]}"
-            keys = " or ".join(KEY_VARIABLES)
-            raise LabellerRefused(msg, hint=f"check URL and model; the key is read from {keys}")
-        return failed
-
-    def _open_client(self) -> Any:
-        import httpx2
-
-        if self._client is None:
-            headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-            limits = httpx2.Limits(max_connections=self.settings.concurrency)
-            self._client = httpx2.AsyncClient(headers=headers, timeout=None, limits=limits)
-        return self._client
-
-    async def _post(self, client: Any, body: dict[str, Any]) -> tuple[int, Any, bytes]:
-        content = bytearray()
-        async with client.stream("POST", f"{self.url}/chat/completions", json=body) as response:
-            async for chunk in response.aiter_bytes():
-                content += chunk
-                if len(content) > LARGEST_BODY:
-                    raise _TooLarge
-        return response.status_code, response.headers, bytes(content)
-
-    def _read(self, content: bytes) -> Reply:
-        """The assistant's text in a 200 answer, or why there is none."""
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raw = self.clean(content.decode("utf-8", errors="backslashreplace"))[:SHOWN_BODY]
-            return Reply(error=f"the reply is not UTF-8: byte {error.start} is 0x{content[error.start]:02x}", raw=raw)
-        raw = self.clean(text)[:SHOWN_BODY]
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            return Reply(error=f"the reply is not JSON: {' '.join(str(error).split())}", raw=raw)
-        try:
-            choice = body["choices"][0]
-            said = choice["message"]["content"]
-        except (KeyError, IndexError, TypeError):
-            return Reply(error="the reply is JSON, but no chat completion", raw=raw)
-        usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
-        model = body.get("model")
-        reply = Reply(
-            prompt_tokens=_count(usage.get("prompt_tokens")),
-            completion_tokens=_count(usage.get("completion_tokens")),
-            served_model=self.clean(model) if isinstance(model, str) else None,
-        )
-        if not isinstance(said, str):
-            return replace(reply, error="the chat completion holds no text", raw=raw)
-        cut = choice.get("finish_reason") == "length"
-        fault = f"truncated reply: it reached {self.settings.max_tokens} tokens" if cut else None
-        return replace(reply, text=said, raw=self.clean(said), error=fault)
-
-    def clean(self, text: str) -> str:
-        """The text without the key and without lone surrogates, so that it can be stored and shown."""
-        sound = text.encode("utf-8", errors="backslashreplace").decode("utf-8")
-        if self._key is None or len(self._key) < SHORTEST_SECRET:
-            return sound
-        return sound.replace(self._key, "[key]")
+    def _sampling(self, seed: int | None) -> dict[str, Any]:
+        return {"temperature": self.settings.temperature, "max_tokens": self.settings.max_tokens, "seed": seed}
 
 
-class _TooLarge(Exception):
-    def __str__(self) -> str:
-        return f"longer than {LARGEST_BODY // 2**20} MiB"
-
-
-def open_endpoint(argument: str, *, settings: JudgeSettings) -> ChatEndpoint:
-    """The endpoint of 'MODEL@URL', the URL with its /v1, with the key of the environment.
-
-    There is no default URL: nobody sends trajectories to an address that he did not write.
-    """
-    model, _, rest = argument.rpartition("@http")
-    url = f"http{rest}"
-    if not model or "://" in model or "@" in url or not _plain(url):
-        secret = "@" in url or "://" in model
-        shown = "its URL holds a user or a password, or is none" if secret else f"got {argument!r}"
-        msg = f"a judge is MODEL@URL with an http(s) URL without user, password and query; {shown}"
-        keys = " or ".join(KEY_VARIABLES)
-        raise UsageError(msg, hint=f"openai:qwen3-32b@http://localhost:8000/v1; the key is read from {keys}")
-    url = url.rstrip("/").removesuffix("/chat/completions")
-    if find_spec("httpx2") is None:  # now, not after hours of play
-        msg = "No module named 'httpx2'"
-        raise ModuleNotFoundError(msg, name="httpx2")
-    return ChatEndpoint(model, url, settings=settings, key=key_of_environment())
-
-
-def _plain(url: str) -> bool:
-    """Whether a URL names a host, and neither a query nor a port that cannot be."""
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and not parts.query and not parts.fragment and parts.port != 0
-    except ValueError:  # a port or an address that is none
-        return False
-
-
-def key_of_environment() -> str | None:
-    """The first key variable that is set, without surrounding blanks; UsageError for one that no header can carry."""
-    for variable in KEY_VARIABLES:
-        key = os.environ.get(variable, "").strip()
-        if key:
-            if not key.isascii() or not key.isprintable() or " " in key:
-                msg = f"{variable} holds characters that no key has (blanks, line breaks or non-ASCII letters)"
-                raise UsageError(msg)
-            return key
-    return None
-
-
-def _seconds(text: str | None) -> float | None:
-    """Seconds of a Retry-After header; None for a date or nothing."""
-    return float(text) if text is not None and text.strip().isdigit() else None
-
-
-def _count(value: Any) -> int | None:
-    """A token count as the endpoint says, or None for what cannot be one."""
-    plain = isinstance(value, int) and not isinstance(value, bool)
-    return value if plain and 0 <= value <= LARGEST_COUNT else None
+def open_endpoint(argument: str, *, settings: JudgeSettings) -> JudgeEndpoint:
+    """The endpoint of 'MODEL@URL', the URL with its /v1, with the key of the environment."""
+    address = read_address(argument, noun="judge", keys=KEY_VARIABLES)
+    return JudgeEndpoint(address, settings=settings)

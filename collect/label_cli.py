@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sera_data.place import place
 from sera_data.printing import print_facts
 
 if TYPE_CHECKING:
@@ -26,10 +27,18 @@ CHARS_PER_TOKEN = 4
 
 @app.command()
 def label(
-    store: Annotated[Path, typer.Argument(help="Store with sealed epochs: the directory that holds store.json.")],
+    store: Annotated[
+        Path,
+        typer.Argument(
+            parser=place, metavar="STORE", help="Store with sealed epochs: the directory that holds store.json."
+        ),
+    ],
     *,
     judge: Annotated[
-        str | None, typer.Option(help="openai:MODEL@URL of an OpenAI-compatible endpoint, or rule:finish, rule:change.")
+        str | None,
+        typer.Option(
+            help="openai:MODEL@URL of an OpenAI-compatible endpoint, rule:finish, rule:change, or any policy."
+        ),
     ] = None,
     labeller: Annotated[
         str | None, typer.Option(help="Another registered labeller instead, for example program.")
@@ -41,6 +50,9 @@ def label(
     concurrency: Annotated[int, typer.Option(help="Requests in flight.")] = 16,
     timeout: Annotated[float, typer.Option(help="Longest wait for one reply, in seconds.")] = 300.0,
     body: Annotated[str, typer.Option(help="Further fields of the request, as JSON.")] = "{}",
+    key_variable: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the key, instead of the usual ones.")
+    ] = None,
     epoch: Annotated[list[int] | None, typer.Option(help="Only this epoch; may be given again.")] = None,
     depth: Annotated[list[int] | None, typer.Option(help="Only nodes of this depth; may be given again.")] = None,
     purpose: Annotated[list[str] | None, typer.Option(help="Only trees of this purpose; may be given again.")] = None,
@@ -53,6 +65,10 @@ def label(
     use: Annotated[Literal["train", "audit"], typer.Option(help="audit: never trained on.")] = "train",
     share: Annotated[float, typer.Option(help="Share of the matching nodes, drawn by --seed.")] = 1.0,
     max_labels: Annotated[int | None, typer.Option(help="Most labels that these options may ever add.")] = None,
+    prices: Annotated[Path | None, typer.Option(help="Price file; what a vote cost is written down with it.")] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Stop before these options have spent more, in the currency of --prices.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw and of the votes.")] = 0,
     again: Annotated[
         Literal["none", "invalid"], typer.Option(help="invalid: ask again where a vote was invalid.")
@@ -65,7 +81,8 @@ def label(
 ) -> None:
     """Add labels to the nodes of sealed epochs: votes of a judge, or the program's verdict computed again.
 
-    Keys are read from SERA_JUDGE_KEY or OPENAI_API_KEY. Stopped at any moment, the same command continues.
+    Keys are read from SERA_JUDGE_KEY or OPENAI_API_KEY. Stopped at any moment, the same command continues; stopped by
+    --max-cost (exit code 3) it goes on under a higher one. A higher --max-labels adds the nodes that are then chosen.
 
     Example: sera label runs/store --judge openai:qwen3-32b@http://localhost:8000/v1 --votes 3 --temperature 0.7
     """
@@ -73,7 +90,9 @@ def label(
     from collect.collect_cli import parse_shard
     from collect.interruption import Interruption
     from collect.label_job import open_elsewhere, run_labels
+    from collect.limits import raise_when_stopped, read_limits
 
+    limits = read_limits(prices, max_cost=max_cost)
     started = time.monotonic()
     config = _config(
         labeller=_spec(judge, labeller),
@@ -84,6 +103,7 @@ def label(
         concurrency=concurrency,
         timeout_s=timeout,
         body=_fields(body),
+        key_variable=key_variable,
         epochs=epoch or None,
         depths=depth or None,
         purposes=purpose or None,
@@ -103,7 +123,7 @@ def label(
         return
     interruption = Interruption()
     with interruption.active():
-        summary = run_labels(opened, config, chosen, part=part, interruption=interruption)
+        summary = run_labels(opened, config, chosen, part=part, interruption=interruption, limits=limits)
     report = {
         "run_id": summary.run_id,
         "plans": summary.plans,
@@ -114,9 +134,12 @@ def label(
         "reasons": dict(summary.reasons.most_common(5)),
         "prompt_tokens": summary.prompt_tokens,
         "completion_tokens": summary.completion_tokens,
+        "cost": summary.cost,
+        "stopped": summary.stopped,
         "seconds": round(time.monotonic() - started, 3),
     }
     print_facts(report, as_json=as_json)
+    raise_when_stopped(summary.stopped)
 
 
 def _spec(judge: str | None, labeller: str | None) -> str:

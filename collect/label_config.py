@@ -13,7 +13,7 @@ from collect.judge_config import JudgeSettings
 from schemas.words import LabelUse, Purpose
 from sera_data.canonical import sha256_json
 
-PATIENCE = ("concurrency", "timeout_s", "retries", "retry_wait_s", "retry_wait_max_s")
+PATIENCE = ("concurrency", "timeout_s", "retries", "retry_wait_s", "retry_wait_max_s", "key_variable")
 
 
 class LabelConfig(JudgeSettings):

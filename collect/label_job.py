@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,11 @@ from collect.label_progress import LabelProgress
 from collect.label_selection import Selection, label_plans, planned_keys, select
 from collect.label_subjects import load_subjects
 from collect.labels import Labeller, LabellerRefused, label_row, served_by
+from collect.metering import MeteredLabeller, require_prices
+from collect.playing import Admit
 from collect.records import Row
 from collect.shard import Provenance, runs_row
+from collect.spending import LimitReached, Limits, Spending, amount_of, spent_before
 from collect.subject import Subject
 from sera_data import ShardWriter
 from sera_data.plan import Plan, claim_addition
@@ -39,7 +43,10 @@ HandOver = Callable[[Mapping[str, Any], list[Row]], None]
 
 @dataclass(slots=True)
 class LabelSummary:
-    """What one process did; `labels` counts rows by verdict: success, failure, invalid."""
+    """What one process did; `labels` counts rows by verdict: success, failure, invalid.
+
+    cost: of these votes, None without prices. stopped: how a limit ended it, None when none did.
+    """
 
     run_id: str
     plans: list[str] = field(default_factory=list)
@@ -48,6 +55,8 @@ class LabelSummary:
     reasons: Counter[str] = field(default_factory=Counter)
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float | None = None
+    stopped: str | None = None
 
     def count(self, row: Row) -> None:
         """Add one label."""
@@ -55,6 +64,8 @@ class LabelSummary:
         self.labels[verdict] += 1
         self.prompt_tokens += row["prompt_tokens"] or 0
         self.completion_tokens += row["completion_tokens"] or 0
+        if row["cost"] is not None:
+            self.cost = (self.cost or 0.0) + row["cost"]
         if verdict == "invalid":
             self.reasons[row["error"][:120]] += 1
 
@@ -66,15 +77,25 @@ def run_labels(
     *,
     part: Share | None = None,
     interruption: Interruption | None = None,
+    limits: Limits | None = None,
     quiet: bool = False,
 ) -> LabelSummary:
     """Give every vote that is missing under `config`; a stop keeps the committed units. Closes the labeller.
 
-    Raises LabellerRefused when the labeller cannot work at all; the unit it happened in is not committed.
+    limits: what the run may spend; every process counts what is committed when it starts. Raises LabellerRefused when
+    the labeller cannot work at all; the unit it happened in is not committed.
     """
     summary = LabelSummary(label_run_id(config))
     interruption = interruption or Interruption()
-    asyncio.run(_run(store, config, labeller, part or Share(), interruption, summary, quiet=quiet))
+    spending = Spending(Limits())
+    if limits is not None:
+        require_prices(limits, {(row["role"], row["name"]): row["engine"] for row in served_by(labeller)})
+        before = spent_before(store, summary.run_id)
+        spending = Spending(limits, before=before, weight=before.labels)
+        labeller = MeteredLabeller(labeller, spending)
+    with suppress(LimitReached):  # votes in flight are given up; the summary tells it
+        asyncio.run(_run(store, config, labeller, part or Share(), interruption, summary, spending, quiet=quiet))
+    summary.stopped = spending.message() if spending.stopped_by else None
     return summary
 
 
@@ -100,15 +121,20 @@ async def _run(
     part: Share,
     interruption: Interruption,
     summary: LabelSummary,
+    spending: Spending,
     *,
     quiet: bool,
 ) -> None:
+    async def finish(plans: Sequence[Plan]) -> None:
+        for plan in plans:
+            if spending.stopped_by is None:
+                await _finish(store, plan, config, labeller, part, summary, spending, quiet=quiet)
+
     try:
         with interruption.cancels_current_task():
-            for plan in own_open_plans(store, config):
-                await _finish(store, plan, config, labeller, part, summary, quiet=quiet)
-            for plan in _claim(store, config, select(store, config, labeller)):
-                await _finish(store, plan, config, labeller, part, summary, quiet=quiet)
+            await finish(own_open_plans(store, config))
+            if spending.stopped_by is None:
+                await finish(_claim(store, config, select(store, config, labeller)))
     finally:
         await labeller.close()
 
@@ -128,6 +154,7 @@ async def _finish(
     labeller: Labeller,
     part: Share,
     summary: LabelSummary,
+    spending: Spending,
     *,
     quiet: bool,
 ) -> None:
@@ -141,12 +168,13 @@ async def _finish(
     provenance = Provenance(identity=config, phase="label", policies=served_by(labeller), started_at=datetime.now(UTC))
 
     def hand_over(unit: Mapping[str, Any], rows: list[Row]) -> None:
+        spending.finish(_n_votes(unit), amount_of({"labels": rows}))
         with ShardWriter(store, plan, unit["unit_id"]) as writer:
             writer.add("runs", runs_row(provenance))
             writer.extend("labels", rows)
             writer.commit()
 
-    votes = sum(count for unit in units for _, _, count in unit["votes"])
+    votes = sum(map(_n_votes, units))
     con = store.connect(epochs=[plan.epoch])
     try:
         with LabelProgress(votes, label=f"label {plan.name}", quiet=quiet) as progress:
@@ -155,7 +183,7 @@ async def _finish(
                 summary.count(row)
                 progress.label_done(row)
 
-            await _units(units, con, labeller, taken=taken, seen=seen, hand_over=hand_over)
+            await _units(units, con, labeller, taken=taken, seen=seen, hand_over=hand_over, admit=spending.admit)
     finally:
         con.close()
     if plan.committed() == set(plan.unit_ids):
@@ -171,8 +199,12 @@ async def _units(
     taken: set[Key],
     seen: Callable[[Row], None],
     hand_over: HandOver,
+    admit: Admit,
 ) -> None:
-    """All votes of all units, at most `labeller.concurrency` in flight; a unit is handed over when all are given."""
+    """All votes of all units, at most `labeller.concurrency` in flight; a unit is handed over when all are given.
+
+    admit: asked before a unit starts with the number of its votes; False: no further unit starts.
+    """
     slots = asyncio.Semaphore(labeller.concurrency)
 
     async def one(unit: Mapping[str, Any], rows: list[Row | None], place: int, subject: Subject, attempt: int) -> None:
@@ -189,6 +221,8 @@ async def _units(
     try:
         async with asyncio.TaskGroup() as votes:
             for unit in units:
+                if not await admit(_n_votes(unit)):
+                    break
                 todo = [
                     (node, attempt)
                     for node, first, count in unit["votes"]
@@ -206,6 +240,10 @@ async def _units(
         raise _first(faults) from None
 
 
+def _n_votes(unit: Mapping[str, Any]) -> int:
+    return sum(count for _, _, count in unit["votes"])
+
+
 async def _vote(labeller: Labeller, unit: Mapping[str, Any], subject: Subject, attempt: int) -> Row:
     opinion = await labeller.label(subject, attempt=attempt)
     row = label_row(
@@ -221,7 +259,7 @@ async def _vote(labeller: Labeller, unit: Mapping[str, Any], subject: Subject, a
 
 
 def _first(faults: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The fault to report: a refusal before the cancellations that follow from it."""
+    """The fault to report: a refusal or a limit before the cancellations that follow from it."""
     flat: list[BaseException] = []
     queue: list[BaseException] = [faults]
     while queue:
@@ -230,4 +268,4 @@ def _first(faults: BaseExceptionGroup[BaseException]) -> BaseException:
             queue.extend(fault.exceptions)
         else:
             flat.append(fault)
-    return next((fault for fault in flat if isinstance(fault, LabellerRefused)), flat[0])
+    return next((fault for fault in flat if isinstance(fault, LabellerRefused | LimitReached)), flat[0])

@@ -7,14 +7,17 @@ committed does not depend on which tree finished first; the first fault cancels 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from collect.dealing import WorkUnit
 from collect.services import TreePlan, TreeResult
 
 PlayTree = Callable[[TreePlan], Awaitable[TreeResult]]
 HandOver = Callable[[WorkUnit, list[TreeResult]], None]
+T = TypeVar("T")
+Admit = Callable[[int], Awaitable[bool]]
 
 
 @dataclass(slots=True)
@@ -34,16 +37,19 @@ def tree_plans(unit: WorkUnit, *, run_id: str, epoch: int, seed: int) -> list[Tr
 
 
 async def play_units(
-    units: Sequence[tuple[WorkUnit, Sequence[TreePlan]]],
+    units: AsyncIterable[tuple[WorkUnit, Sequence[TreePlan]]] | Sequence[tuple[WorkUnit, Sequence[TreePlan]]],
     *,
     play: PlayTree,
     hand_over: HandOver,
     concurrency: int,
     overlap: bool,
+    admit: Admit | None = None,
 ) -> None:
     """Play all trees, at most `concurrency` at once; without `overlap` a unit waits for the one before it.
 
-    Raises the first fault of a tree or of `hand_over`.
+    units: all of them, or an iterator that is asked for the next one when there is room.
+    admit: asked before a unit starts with the number of its trees; False: no further unit starts. Raises the first
+    fault of a tree or of `hand_over`.
     """
     slots = asyncio.Semaphore(concurrency)
 
@@ -60,15 +66,29 @@ async def play_units(
 
     try:
         async with asyncio.TaskGroup() as trees:
-            for unit, plans in units:
+            async for unit, plans in each(units):
+                if admit is not None and not await admit(len(plans)):
+                    break
                 flight = _UnitInFlight(unit, [None] * len(plans))
                 for index, plan in enumerate(plans):
                     await slots.acquire()
                     trees.create_task(one(flight, index, plan))
                 if not overlap:
                     await flight.done.wait()
+                async with slots:  # the next unit is asked for only when a tree of it can start
+                    pass
     except BaseExceptionGroup as faults:
         raise _first(faults) from None
+
+
+async def each(items: AsyncIterable[T] | Sequence[T]) -> AsyncIterator[T]:
+    """The items, whether they are all here or come one by one."""
+    if isinstance(items, Sequence):
+        for item in items:
+            yield item
+        return
+    async for item in items:
+        yield item
 
 
 def _first(faults: BaseExceptionGroup[BaseException]) -> BaseException:

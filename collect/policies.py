@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from collect.config import MODEL_ROLES, PolicyConfig
-from collect.policy import Identity, Policy
+from collect.model_argument import split_argument
+from collect.policy import Identified, Identity, Policy
 from collect.policy_directory import Style, is_policy_directory, read_policy_directory
 from schemas.words import Role
-from sera_data.canonical import sha256_json
+from sera_data.canonical import canonical_json, sha256_json
 from sera_data.errors import UsageError
 
 GROUP = "sera.policies"
@@ -45,24 +46,34 @@ def split_spec(spec: str) -> tuple[str, str]:
 def open_policy(spec: str, *, options: Mapping[str, Any] | None = None) -> Policy:
     """Load the policy that a spec names; a policy directory is hashed first."""
     name, argument = split_spec(spec)
-    if argument and is_policy_directory(Path(argument)):
-        read_policy_directory(argument)
+    directory, _ = split_argument(argument)
+    if argument and is_policy_directory(directory):
+        read_policy_directory(directory)
     opener = engines()[name].load()
     policy: Policy = opener(argument, options=dict(options or {}))
     return policy
 
 
 def open_policies(config: PolicyConfig, *, roles: Sequence[Role] = MODEL_ROLES) -> dict[Role, Policy]:
-    """One policy per role; equal specs are opened once and shared. Options go to engines of `model`'s kind only."""
-    kind = split_spec(config.model)[0]
-    opened: dict[str, Policy] = {}
+    """One policy per role; equal specs with equal options are opened once and shared."""
+    opened: dict[tuple[str, str], Policy] = {}
     chosen: dict[Role, Policy] = {}
     for role in roles:
-        spec = config.spec(role)
-        if spec not in opened:
-            opened[spec] = open_policy(spec, options=config.options if split_spec(spec)[0] == kind else None)
-        chosen[role] = opened[spec]
+        spec, options = config.spec(role), options_of(config, role)
+        key = (spec, canonical_json(options))
+        if key not in opened:
+            opened[key] = open_policy(spec, options=options)
+        chosen[role] = opened[key]
     return chosen
+
+
+def options_of(config: PolicyConfig, role: Role) -> dict[str, Any]:
+    """Options of a role's engine: its own, else `policy.options` where its engine is of `model`'s kind."""
+    own = config.own_options(role)
+    if own is not None:
+        return own
+    same = split_spec(config.spec(role))[0] == split_spec(config.model)[0]
+    return dict(config.options) if same else {}
 
 
 def with_model(config: PolicyConfig, spec: str | None) -> PolicyConfig:
@@ -73,17 +84,18 @@ def with_model(config: PolicyConfig, spec: str | None) -> PolicyConfig:
 def style_of(spec: str) -> Style:
     """Prompt style a policy was made for: as its directory says, terse for scripts and the pocket, full otherwise."""
     name, argument = split_spec(spec)
-    if argument and is_policy_directory(Path(argument)):
-        return read_policy_directory(argument, verify=False).style
+    directory, _ = split_argument(argument)
+    if argument and is_policy_directory(directory):
+        return read_policy_directory(directory, verify=False).style
     return "terse" if name in TERSE_ENGINES else "full"
 
 
-def policy_rows(policies: Mapping[Role, Policy]) -> list[dict[str, Any]]:
+def policy_rows(policies: Mapping[Role, Identified]) -> list[dict[str, Any]]:
     """The `runs.policies` list: one element per role."""
     return [{"role": role, **_identity(policy.identity)} for role, policy in policies.items()]
 
 
-def policy_hash(policies: Mapping[Role, Policy]) -> str:
+def policy_hash(policies: Mapping[Role, Identified]) -> str:
     """Hash of who serves which role, recorded in the plan, so that a restart with other weights is refused."""
     return sha256_json(policy_rows(policies))
 

@@ -84,6 +84,14 @@ class Identity:
     template_sha256: str | None = None
 
 
+class Identified(Protocol):
+    """Somebody who serves a role, here or in another process."""
+
+    @property
+    def identity(self) -> Identity:
+        """Who it is."""
+
+
 class Renderer(Protocol):
     """Chat template as append-only token ids; contents are encoded with special tokens split."""
 

@@ -189,6 +189,7 @@ def _label_row(context: TreeContext, node: NodeRecord) -> Row | None:
         "prompt_tokens": None,
         "completion_tokens": None,
         "latency_s": None,
+        "cost": None,
     }
     if node.outcome == "infra_error":
         row["error"] = f"infra_error: {node.error}"

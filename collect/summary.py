@@ -28,6 +28,7 @@ def phase_summary(store: Store, plan: Plan) -> dict[str, Any]:
     try:
         parameters = {"run_id": plan.run_id, "epoch": plan.epoch}
         purposes = connection.sql(_sql("phase_trees"), params=parameters).pl().to_dicts()
+        costs = connection.sql(_sql("phase_costs"), params=parameters).pl().to_dicts()
         forked, mixed = connection.execute(_sql("phase_forks"), parameters).fetchone() or (0, 0)
         shared, cached = connection.execute(_sql("phase_prefixes"), parameters).fetchone() or (0, 0)
         rows = {name: _rows(connection, name, parameters) for name in TABLES}
@@ -59,6 +60,8 @@ def phase_summary(store: Store, plan: Plan) -> dict[str, Any]:
             for p in purposes
         },
         "rows": rows,
+        "cost": sum(role["cost"] for role in costs) if costs else None,
+        "costs": {role.pop("role"): role for role in costs},
         "warnings": warnings(totals, forked=forked, mixed=mixed),
     }
 
@@ -97,6 +100,11 @@ def print_summary(summary: dict[str, Any], *, seconds: float) -> None:
     if prefix["shared"]:
         table.add_row("prefix cache", f"{_percent(prefix['hit_rate'])} of {prefix['shared']:,} shared prompt tokens")
     table.add_row("rows", ", ".join(f"{name} {count}" for name, count in summary["rows"].items() if count))
+    if summary["cost"] is not None:
+        parts = ", ".join(
+            f"{role} {part['cost']:.4g} in {part['calls']} calls" for role, part in summary["costs"].items()
+        )
+        table.add_row("cost", f"{summary['cost']:.4g} ({parts})")
     table.add_row("seconds", f"{seconds:.1f}")
     Console().print(table)
     for warning in summary["warnings"]:

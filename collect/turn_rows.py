@@ -49,7 +49,7 @@ def turn_row(
         "completion_ids": None if ids is None else list(ids),
         "logprobs": None if logprobs is None else list(logprobs),
         "logprobs_mode": completion.logprobs_mode,
-        "n_prompt": transcript.n_prompt,
+        "n_prompt": completion.n_prompt if transcript.n_prompt is None else transcript.n_prompt,
         "n_cached": completion.n_cached,
         "prompt_text": transcript.delta_text,
         "text": completion.text,
@@ -65,6 +65,9 @@ def turn_row(
         "delegations": [],
         "order_stamp": order_stamp,
         "prompt_sha256": transcript.prompt_sha256(),
+        "n_completion": completion.n_completion if ids is None else len(ids),
+        "served_model": completion.served_model,
+        "cost": completion.cost,
         "started_at": started_at,
         "latency_s": (datetime.now(UTC) - started_at).total_seconds(),
     }

@@ -90,6 +90,8 @@ def _look(config: Any, path: list[str]) -> tuple[Any, bool]:
     for name in path:
         said = said and name in config.model_fields_set
         config = getattr(config, name)
+    if path[:2] == ["policy", "roles"]:
+        config = getattr(config, "model", config)  # a role with options of its own
     return config, said
 
 

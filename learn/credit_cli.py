@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sera_data.errors import UsageError
+from sera_data.place import place
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -28,7 +29,8 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_
 @app.command()
 def credit(
     store: Annotated[
-        Path | None, typer.Argument(metavar="STORE", help="Directory that holds store.json.", show_default=False)
+        Path | None,
+        typer.Argument(parser=place, metavar="STORE", help="Directory that holds store.json.", show_default=False),
     ] = None,
     method: Annotated[
         str, typer.Option(help="A name of `sera methods`, NAME:recommended, or a .yaml or .sql file; list: show all.")
@@ -70,6 +72,7 @@ def credit(
     from learn.credit import compute_credit
     from learn.credit_summary import summarise
     from learn.store_needs import require_collected
+    from learn.untrainable import untrainable
     from learn.where import read_where
     from sera_data.damage import blaming
 
@@ -85,6 +88,7 @@ def credit(
         require_collected(connection, chosen)
         result = compute_credit(connection, chosen, where=where)
     summary = {"store": str(store), "epochs": sorted(epochs or []), **summarise(result, chosen.stages)}
+    summary["untrainable"] = [str(one) for one in untrainable(result) if one.stage in chosen.stages]
     if where is not None:
         summary["where_sha256"] = where.sha256
     if rows is not None:
@@ -214,6 +218,8 @@ def _print(summary: dict[str, Any], *, groups: bool) -> None:
         console.print(f"{stage}: {facts['groups_used']} groups can train, {facts['groups_dropped']} dropped")
         for reason, count in facts["reasons"].items():
             console.print(f"  {count} x {reason}", soft_wrap=True)
+    for text in summary["untrainable"]:
+        console.print(f"cannot be trained: {text}", soft_wrap=True)
     if groups:
         _print_groups(console, summary)
     console.print(f"rows {summary['rows']}, sha256 {summary['credit_sha256']}", soft_wrap=True)

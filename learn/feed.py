@@ -2,7 +2,8 @@
 
 Invariant: a pure function of (snapshot, method, config, version, updates done, groups consumed), so every rank and
 every restart gets the same batch. Depth weights are those of the batch. Data that the loss could not treat honestly are
-refused: another tokenizer or temperature, versions newer than the weights, a KL brake on data of other weights.
+refused: another tokenizer or temperature, turns without token ids, versions newer than the weights, a KL brake on data
+of other weights.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ from learn.rule import Method
 from learn.schedule import Schedule, parse_schedule
 from learn.sequence import build_datums
 from learn.store_needs import require_collected
+from learn.untrainable import require_trainable
 from learn.where import Where
-from schemas.words import Stage
+from schemas.words import Role, Stage
 from sera_data.canonical import sha256_file, sha256_json
 from sera_data.errors import ConfigError, StoreError
+
+SPEAKER: Mapping[Stage, Role] = {"execution": "act", "delegation": "act", "rubric": "writer"}
+"""Whose turns a stage trains; who serves the other roles may be any model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,10 @@ class Feed:
         self.connection, self.config, self.start, self.method = connection, config, start, method
         self.schedule = schedule_of(config, method)
         require_loss(config, method, self.schedule)
-        _require_tokenizer(connection, tokenizer_sha256)
+        _require_tokenizer(connection, tokenizer_sha256, roles=sorted({SPEAKER[s] for s in self.schedule.stages}))
         require_collected(connection, method)
         self.credit = compute_credit(connection, method, where=where_of(config))
+        require_trainable(self.credit, self.schedule.stages)
         _require_temperature(self.credit, config.loss.temperature)
         self.held_out = held_out(connection, config.hold_out)
         self.order = {
@@ -222,8 +228,8 @@ def rules_sha256(method: Method) -> str:
     )
 
 
-def _require_tokenizer(connection: duckdb.DuckDBPyConnection, wanted: str | None) -> None:
-    rows = connection.sql(query("tokenizers")).fetchall()
+def _require_tokenizer(connection: duckdb.DuckDBPyConnection, wanted: str | None, *, roles: list[str]) -> None:
+    rows = connection.sql(query("tokenizers"), params={"roles": roles}).fetchall()
     for name, found in rows:
         if found != wanted:
             own = str(wanted)[:16]

@@ -32,5 +32,12 @@ LABELS = Table(
         Column("prompt_tokens", INT32, "Judge's prompt tokens; null for programs.", nullable=True),
         Column("completion_tokens", INT32, "Judge's completion tokens; null for programs.", nullable=True),
         Column("latency_s", FLOAT64, "Seconds for the verdict; null when not measured.", nullable=True, volatile=True),
+        Column(
+            "cost",
+            FLOAT64,
+            "Price of the vote in the currency of the price file that was given; null without a price.",
+            nullable=True,
+            volatile=True,
+        ),
     ),
 )

@@ -3,9 +3,10 @@
 Invariant: within one major version columns are only added, and added columns are nullable; a rename
 or a change of type is a new major version with a named loader for the old one (`sera data migrate`).
 Readers refuse a store of a newer major version and say which release reads it.
+1.1 added what a hosted policy costs: `turns.n_completion`, `turns.served_model`, `turns.cost`, `labels.cost`.
 """
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 
 def major(version: str) -> int:

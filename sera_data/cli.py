@@ -37,8 +37,8 @@ ABOUT: dict[str, str] = {
     "credit": "Show the credit of a store under a method",
     "learn": "Train from a sealed epoch",
     "loop": "Alternate collect and learn phases",
-    "compare": "Train several methods with one budget and test what differs",
     "plan": "Plan memory, tokens, time and cost of a loop",
+    "compare": "Train several methods with one budget and test what differs",
     "audit": "Audit rubric calibration",
     "notebook": "Open a notebook on a store",
     "policy": "Inspect a policy directory",
@@ -54,6 +54,8 @@ EXTRA: dict[str, str] = {
     "deepspeed": "learn",
     "marimo": "notebook",
     "httpx2": "judge",
+    "gguf": "gguf",
+    "accelerate": "gguf",
     "huggingface_hub": "hub",
 }
 

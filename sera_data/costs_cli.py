@@ -1,20 +1,24 @@
-"""`sera data costs`: judge and verifier calls, tokens by role and wall time, per method, tree and success.
+"""`sera data costs`: judge and verifier calls, tokens by role and wall time, per method, tree and success; and money.
 
 Invariant: every number comes out of `queries/cost_*.sql`; a figure that was not recorded is empty, never 0 by guess.
 
-Run: ``sera data costs STORE``.
+Run: ``sera data costs STORE``, or with ``--prices prices.yaml`` for what the calls cost.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sera_data.errors import UsageError
 from sera_data.printing import print_json, print_table
 from sera_data.store_argument import Json, StorePath, open_path
+
+if TYPE_CHECKING:
+    from sera_data.prices import Prices
 
 QUERIES = ("cost_calls", "cost_time", "cost_parts")
 TITLES = {
@@ -27,6 +31,20 @@ COLUMNS = {
     "cost_time": ("phase", "elapsed_s", "n_hosts", "accelerators", "accelerator_hours", "s_per_tree", "s_per_success"),
     "cost_parts": ("phase", "part", "n", "seconds"),
 }
+
+PRICED = (
+    "run_id",
+    "epoch",
+    "role",
+    "model",
+    "n_calls",
+    "n_prompt_tokens",
+    "n_cached_tokens",
+    "n_completion_tokens",
+    "cost",
+    "stored",
+)
+"""Columns of `cost_prices`; stored: what was written down when the calls were made."""
 
 
 class Level(StrEnum):
@@ -41,6 +59,9 @@ def costs(
     store: StorePath,
     by: Annotated[Level, typer.Option(help="One block per method, per epoch, or one for the store.")] = Level.method,
     epoch: Annotated[int | None, typer.Option(help="Only this epoch and what was added to it.")] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="Price file: add what the calls cost by run, epoch, role and model.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print what a store cost: judge and verifier calls, tokens by role, hours by phase, per tree and per success.
@@ -48,13 +69,51 @@ def costs(
     Example: sera data costs runs/demo/store --by epoch
     """
     facts = cost_facts(store, by=by, epoch=epoch)
+    priced = None if prices is None else price_facts(store, _read(prices), epoch=epoch)
     if as_json:
-        print_json({"store": str(store), "by": by.value, **facts})
+        print_json(
+            {"store": str(store), "by": by.value, **facts, **({} if priced is None else {"cost_prices": priced})}
+        )
         return
     for name in QUERIES:
         print(f"\n{TITLES[name]}")
         for key, rows in _blocks(facts[name], by).items():
             print_table(COLUMNS[name], [[row[c] for c in COLUMNS[name]] for row in rows], title=key)
+    if priced is not None:
+        _print_prices(priced)
+
+
+def _read(path: Path) -> Prices:
+    from sera_data.prices import read_prices
+
+    return read_prices(path)
+
+
+def price_facts(store: Any, prices: Prices, *, epoch: int | None) -> dict[str, Any]:
+    """Calls, tokens and amounts by run, epoch, role and model, and their sum; models without a price are named."""
+    from sera_data.queries import query
+
+    connection = open_path(store).connect(epochs=None if epoch is None else [epoch])
+    pairs = connection.sql(query("cost_models")).fetchall()
+    connection.register("prices", prices.table(pairs))
+    rows = connection.sql(query("cost_prices")).pl().to_dicts()
+    known = [row["cost"] for row in rows if row["cost"] is not None]
+    unpriced = sorted({f"{row['model']} as {row['role']}" for row in rows if row["input"] is None})
+    return {"currency": prices.currency, "total": sum(known) if known else None, "unpriced": unpriced, "rows": rows}
+
+
+def _print_prices(priced: dict[str, Any]) -> None:
+    rows = [[_amount(row[name]) for name in PRICED] for row in priced["rows"]]
+    total = "-" if priced["total"] is None else _amount(priced["total"])
+    print(f"\nWhat the calls cost: {total} {priced['currency']}")
+    print_table(PRICED, rows)
+    if priced["unpriced"]:
+        print(f"without a price: {', '.join(priced['unpriced'])}")
+
+
+def _amount(value: Any) -> Any:
+    """Money with six digits, so that a cheap call does not look free."""
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def cost_facts(store: Any, *, by: Level, epoch: int | None) -> dict[str, list[dict[str, Any]]]:

@@ -3,7 +3,7 @@
 -- before any). Evaluation trees are left out. A tree succeeds when its root's train verdict is 1.
 -- verifier calls: program labels, off-path nodes too. judge calls: one per vote, and per act of a judge that selects
 -- branches; a request that was repeated after a network fault counts once. Tokens read are whole prompts, as an engine
--- without a prefix cache reads them; turns of policies without token ids count no tokens.
+-- without a prefix cache reads them; turns of policies without token ids count what their server says, if it does.
 with
 methods as (
     select epoch, string_agg(distinct method, '+' order by method) as method from updates group by epoch
@@ -24,7 +24,7 @@ judged as (
 spoken as (
     select t.epoch, t.role as who,
         count(*) as calls,
-        coalesce(sum(t.n_prompt), 0) as tokens_read, coalesce(sum(len(t.completion_ids)), 0) as tokens_written
+        coalesce(sum(t.n_prompt), 0) as tokens_read, coalesce(sum(coalesce(len(t.completion_ids), t.n_completion)), 0) as tokens_written
     from turns as t semi join kept as k on k.node_id = t.node_id
     group by t.epoch, t.role
 ),

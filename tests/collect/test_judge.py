@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from collect.judge import key_of_environment, open_endpoint
+from collect.chat_endpoint import key_of_environment
+from collect.judge import open_endpoint
+from collect.judge_config import KEY_VARIABLES
 from collect.labels import LabellerRefused
 from collect.policy import Message
 from sera_data.errors import UsageError
@@ -195,7 +197,7 @@ def test_the_key_goes_into_the_header_and_nowhere_else(monkeypatch):
 def test_a_key_that_no_header_carries_is_refused_unseen(key, monkeypatch):
     monkeypatch.setenv("SERA_JUDGE_KEY", key)
     with pytest.raises(UsageError) as refusal:
-        key_of_environment()
+        key_of_environment(KEY_VARIABLES)
     assert "SERA_JUDGE_KEY" in str(refusal.value)
     assert key not in str(refusal.value)
 

@@ -98,10 +98,10 @@ def test_a_shard_and_its_seal_are_never_both_read(tmp_path):
 def test_a_column_added_later_is_null_in_older_files(tmp_path, monkeypatch):
     """A minor version adds a nullable column: old shards and seals, and new ones, are read together."""
     store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
-    added = (*TABLES["scores"].columns, Column("mood", INT32, "Added in 1.1.", nullable=True))
+    added = (*TABLES["scores"].columns, Column("mood", INT32, "Added in 1.9.", nullable=True))
     monkeypatch.setitem(TABLES, "scores", replace(TABLES["scores"], columns=added))
     for module in (duck, sealing, verification, writer):
-        monkeypatch.setattr(module, "SCHEMA_VERSION", "1.1")
+        monkeypatch.setattr(module, "SCHEMA_VERSION", "1.9")
     plan = sd.claim_plan(store, run_id="n-1", phase="collect", config_hash="n", units=[{"unit_id": "u0000"}])
     rows = unit_rows(task_id(0), epoch=1, samples=1, k=2, run_id="n-1")
     rows["scores"] = [{**row, "mood": 7} for row in rows["scores"]]
