@@ -1,5 +1,6 @@
 """The audit of real stores: numbers of the small store, degenerate stores, page, gates, command."""
 
+import contextlib
 import json
 import re
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import sera_data as sd
+from analysis import measure
 from analysis.audit import epoch_summary, run_audit
 from analysis.gates import GateFile, enforce, load_gates
 from analysis.page import page
@@ -42,6 +44,20 @@ def test_counts_of_the_store(audit):
     assert audit.shares["scores_valid"] == 1
     assert audit.rows["nodes"] == 24 * 11
     assert audit.bytes["turns"] > 0
+
+
+@pytest.mark.parametrize("path", ["noisy", "examples/store"])
+def test_rows_and_pairs_are_those_of_the_views(store, path):
+    """Several scorers and versions, nodes on and off path: the audit holds what `scored` and `pairs` say."""
+    with contextlib.closing((store if path == "noisy" else sd.open(path)).connect()) as con:
+        measure.prepare(con, reps=0)
+        ours = con.sql("select group_id, by_whom, gap from audit_pairs where valid").pl()
+        view = con.sql("select delegation_id, rubric_id, gap from pairs where isfinite(gap)").pl()
+        assert sorted(ours["gap"].round(9)) == sorted(view["gap"].round(9))
+        assert ours.n_unique(["group_id"]) == view.n_unique(["rubric_id"])
+        counts, _ = measure.coverage(con)
+        (scored,) = con.execute("select count(*) from scored where y is not null and isfinite(score)").fetchone()
+        assert counts["audited_scores"] == scored > 0
 
 
 def test_a_sound_store_has_no_faults(audit):
