@@ -25,14 +25,15 @@ def node_panel(node: Mapping[str, Any], *, decode: Decode | None, has_credit: bo
     """One node; `wanted` is the turn whose tokens were asked for."""
     name = "Root" if node["branch"] is None else f"Branch {node['branch']}"
     path = "" if node["on_path"] else " (not taken)"
-    trained = "" if has_credit else NO_CREDIT
+    marks = "" if has_credit else NO_CREDIT
+    marks = marks + token_legend(ratios=bool(node["ratios"])) if node["turns"] else ""
     return (
         f'<h3 tabindex="-1">{verdict_mark(node["verdict"])} {name}{path}: {escape(node["goal"])}</h3>'
         f'<p class="quiet"><code>{escape(node["node_id"])}</code></p>{facts(_facts(node))}'
         f"{text_block(node['context'], label='Given by its parent')}"
         f"{text_block(node['message'], label='Its answer')}{text_block(node['error'], label='Error', kind='fault')}"
         f"<h4>What it changed</h4>{changes_list(state_changes(node['start_state'], node['end_state']))}"
-        f"{_labels(node['labels'])}<h4>Turns</h4>{trained}{token_legend(ratios=bool(node['ratios']))}"
+        f"{_labels(node['labels'])}<h4>Turns</h4>{marks}"
         f"{turn_list(node, decode=decode, wanted=wanted)}"
     )
 

@@ -135,6 +135,14 @@ def test_a_node_says_its_budgets_and_turns(trees):
     assert len(re.findall(r'class="t p3" title="id \d+, logprob −0.500, probability 0.607"', detail)) == tokens
 
 
+def test_a_node_without_turns_has_no_legend_of_tokens(tmp_path):
+    trees = ExplorerStore(hard_store(tmp_path / "store", "one node"))
+    root = trees.trees("all")[0]["tree_id"]
+    detail = Explorer(trees).answer({"open": f"node:{root}"})["detail"]
+    assert "No turn was taken." in detail
+    assert "Colour of a token" not in detail
+
+
 def test_unknown_names_are_answered_in_words(trees):
     explorer = Explorer(trees)
     explorer.answer({"open": f"node:{TREE}"})
