@@ -1,9 +1,10 @@
 """The projection onto the vocabulary: log-probabilities of chosen tokens, never a logits tensor of the sequence.
 
 Invariant: only trained positions come here, in tiles of rows x entries; logits, log-softmax and the sums of both
-gradients are fp32; forward keeps the row normaliser only and backward computes each tile again, so the memory beyond
-the results is that of a tile whatever the numbers of rows and entries (`peak_bytes`). Tokens outside the policy's
-vocabulary mask have probability 0, exactly as in the sampler. The entropy carries no gradient.
+gradients are fp32; forward keeps the row normaliser and the first tiles up to a fixed size, backward computes the
+others again, so the memory beyond the results is bounded whatever the numbers of rows and entries (`peak_bytes`).
+Tokens outside the policy's vocabulary mask have probability 0, exactly as in the sampler. The entropy carries no
+gradient.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import torch
 from torch import nn
 
 CHUNK = 2048
-TILE = 2**25
-"""Most elements of a tile: 128 MiB in fp32. A tile has `chunk` rows, or as many as there are, and entries to match."""
+TILE = 2**24
+"""Most elements of a tile: 64 MiB in fp32. A tile has `chunk` rows, or as many as there are, and entries to match."""
+
+KEEP = 2**27
+"""Most elements of tiles that are kept for backward instead of computed again: 512 MiB in fp32."""
 
 LOWEST = -1e30
 """Logit of a forbidden token: its exponential is 0 beside any other, and 0 times it is 0, which -inf would make NaN."""
@@ -30,7 +34,7 @@ def peak_bytes(rows: int, vocabulary: int, hidden: int, *, chunk: int = CHUNK, b
     """
     height = min(rows, chunk)
     width = min(vocabulary, max(1, TILE // max(height, 1)))
-    tiles = 2 * 4 * height * width  # logits and their exponentials
+    tiles = 4 * (2 * height * width + min(KEEP, rows * vocabulary))  # logits, their exponentials, and kept ones
     results = rows * hidden * bytes_per_weight + 4 * 4 * rows
     if bytes_per_weight == 4:
         return tiles + results
@@ -73,7 +77,7 @@ class _Row:
         self.moment = torch.zeros(rows, device=device)  # sum of exp(logit - top) * (logit - top)
 
     def add(self, logits: torch.Tensor) -> None:
-        """Take a tile in; `logits` is used up."""
+        """Take a tile in; `logits` becomes the logits minus the new `top`."""
         top = torch.maximum(self.top, logits.amax(dim=1))
         fall = self.top - top
         scale = fall.exp()
@@ -107,8 +111,10 @@ class TokenLogprob(torch.autograd.Function):
         allowed: torch.Tensor | None,
         temperature: float,
         chunk: int,
+        keep: int = 0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probability and entropy of every row, tile by tile."""
+        """Log-probability and entropy of every row, tile by tile; up to `keep` elements stay for backward."""
+        kept: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
         rows, vocabulary = hidden.shape[0], weight.shape[0]
         logprobs = torch.zeros(rows, dtype=torch.float32, device=hidden.device)
         entropies, normaliser = torch.empty_like(logprobs), torch.empty_like(logprobs)
@@ -120,18 +126,20 @@ class TokenLogprob(torch.autograd.Function):
                 inside, column = _inside(targets[part], entries)
                 logprobs[part] += torch.where(inside, logits.gather(1, column[:, None])[:, 0], 0.0)
                 row.add(logits)
+                if keep >= logits.numel():
+                    kept[part.start, entries.start], keep = (logits, row.top), keep - logits.numel()
             normaliser[part], entropies[part] = row.normaliser, row.entropy
         logprobs -= normaliser
         if allowed is not None:
             logprobs.masked_fill_(~allowed[targets], float("-inf"))
         ctx.save_for_backward(hidden, weight, targets, allowed, normaliser)
-        ctx.temperature, ctx.chunk = temperature, chunk
+        ctx.temperature, ctx.chunk, ctx.kept = temperature, chunk, kept
         ctx.mark_non_differentiable(entropies)
         return logprobs, entropies
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        """d logprob / d logits = (one-hot - probabilities) / temperature, recomputed per tile.
+        """d logprob / d logits = (one-hot - probabilities) / temperature, tile by tile.
 
         A weight that is not trained (LoRA) gets no gradient and no memory for one.
         """
@@ -144,8 +152,11 @@ class TokenLogprob(torch.autograd.Function):
             mask = None if allowed is None else allowed[entries]
             total = None if grad_weight is None else _zero_sum(grad_weight[entries])
             for part in _parts(rows, ctx.chunk):
-                slope = _logits(hidden[part], weight[entries], mask, ctx.temperature)
-                slope.sub_(normaliser[part, None]).exp_().neg_()
+                # a kept tile is used up, so a second backward computes it again
+                slope, top = ctx.kept.pop((part.start, entries.start), (None, 0.0))
+                if slope is None:
+                    slope = _logits(hidden[part], weight[entries], mask, ctx.temperature)
+                slope.add_((top - normaliser[part])[:, None]).exp_().neg_()
                 inside, column = _inside(targets[part], entries)
                 slope.scatter_add_(1, column[:, None], inside.to(slope.dtype)[:, None])
                 slope *= upstream[part, None]
@@ -154,7 +165,7 @@ class TokenLogprob(torch.autograd.Function):
                     _add_product(total, slope.T, hidden[part])
             if grad_weight is not None and total is not None and total.dtype != grad_weight.dtype:
                 grad_weight[entries] = total
-        return grad_hidden.to(hidden.dtype), grad_weight, None, None, None, None
+        return grad_hidden.to(hidden.dtype), grad_weight, None, None, None, None, None
 
 
 def _inside(targets: torch.Tensor, entries: slice) -> tuple[torch.Tensor, torch.Tensor]:
@@ -198,5 +209,6 @@ class Vocabulary(nn.Module):
 
     def forward(self, hidden: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies (nats) of `targets` given the hidden state before each of them."""
-        outputs = TokenLogprob.apply(hidden, self.weight, targets, self.allowed, self.temperature, self.chunk)
+        keep = KEEP if torch.is_grad_enabled() else 0
+        outputs = TokenLogprob.apply(hidden, self.weight, targets, self.allowed, self.temperature, self.chunk, keep)
         return outputs[0], outputs[1]

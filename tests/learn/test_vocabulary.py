@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import learn.vocabulary as module
 from learn.vocabulary import TokenLogprob, Vocabulary
 
 ALLOWED = torch.ones(13, dtype=torch.bool)
@@ -22,13 +23,16 @@ def naive(hidden, weight, targets, allowed, temperature):
 @pytest.mark.parametrize("chunk", [1, 3, 7, 100])
 @pytest.mark.parametrize("allowed", [None, ALLOWED])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_equals_naive_log_softmax(chunk, allowed, temperature):
+@pytest.mark.parametrize(("tile", "keep"), [(2**24, 0), (2**24, 2**24), (12, 0), (12, 30), (1, 10**6)])
+def test_equals_naive_log_softmax(chunk, allowed, temperature, tile, keep, monkeypatch):
+    """In one tile and in many, with tiles kept, some of them, or none."""
+    monkeypatch.setattr(module, "TILE", tile)
     torch.manual_seed(1)
     hidden, weight = torch.randn(7, 4), torch.randn(13, 4)
     targets, upstream = torch.tensor([0, 1, 3, 3, 12, 4, 6]), torch.randn(7)
     leaves = [(hidden.clone().requires_grad_(), weight.clone().requires_grad_()) for _ in range(2)]
     expected, entropy = naive(*leaves[0], targets, allowed, temperature)
-    got, measured = TokenLogprob.apply(*leaves[1], targets, allowed, temperature, chunk)
+    got, measured = TokenLogprob.apply(*leaves[1], targets, allowed, temperature, chunk, keep)
     torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(measured, entropy, atol=1e-5, rtol=1e-5)
     assert not measured.requires_grad
@@ -80,9 +84,25 @@ def test_half_precision_keeps_fp32_sums():
     assert leaf.grad.dtype == torch.bfloat16
 
 
-def test_memory_is_bounded_by_the_chunk(monkeypatch):
-    import learn.vocabulary as module
+def test_a_second_backward_is_the_first():
+    """Kept tiles are used up by the first one."""
+    torch.manual_seed(4)
+    hidden, weight = torch.randn(5, 4, requires_grad=True), torch.randn(13, 4, requires_grad=True)
+    total = TokenLogprob.apply(hidden, weight, torch.arange(5), None, 1.0, 2, 40)[0].sum()
+    first = torch.autograd.grad(total, (hidden, weight), retain_graph=True)
+    second = torch.autograd.grad(total, (hidden, weight))
+    for mine, theirs in zip(second, first, strict=True):
+        torch.testing.assert_close(mine, theirs)
 
+
+def test_a_frozen_weight_gets_no_gradient():
+    hidden, weight = torch.randn(5, 4, requires_grad=True), torch.randn(13, 4)
+    TokenLogprob.apply(hidden, weight, torch.arange(5), None, 1.0, 2)[0].sum().backward()
+    assert hidden.grad is not None
+    assert weight.grad is None
+
+
+def test_memory_is_bounded_by_the_chunk(monkeypatch):
     rows = []
     logits = module._logits
 
