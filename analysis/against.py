@@ -18,6 +18,7 @@ from analysis.identity import differences
 from analysis.query import rows
 from analysis.results import Audit, Change, Comparison
 from sera_data.errors import UsageError
+from sera_data.place import place
 
 if TYPE_CHECKING:
     import duckdb
@@ -73,7 +74,7 @@ def _with_view(store: Store, con: duckdb.DuckDBPyConnection, audit: Audit, again
     import sera_data as sd
     from analysis.audit import run_audit
 
-    other, snapshot = (sd.open(against), None) if (Path(against) / "store.json").exists() else (store, against)
+    other, snapshot = (sd.open(against), None) if (place(against) / "store.json").exists() else (store, against)
     old_con = other.connect(view="live", snapshot=snapshot)
     try:
         old = run_audit(other, snapshot=snapshot, reps=audit.reps, seed=audit.seed, margin=audit.margin, con=old_con)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sera_data.errors import UsageError
+from sera_data.place import file_beside, place
 
 if TYPE_CHECKING:
     from analysis.cross import Crossed
@@ -23,7 +24,9 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_
 
 @app.command()
 def audit(
-    store: Annotated[Path, typer.Argument(help="Store to audit: the directory that holds store.json.")],
+    store: Annotated[
+        Path, typer.Argument(parser=place, metavar="STORE", help="Store to audit: the directory that holds store.json.")
+    ],
     html: Annotated[
         Path | None, typer.Option("--html", help="Where to write the page; default: STORE-audit.html beside the store.")
     ] = None,
@@ -85,7 +88,7 @@ def audit(
     if html is not None or not json:
         from analysis.page import write_page
 
-        page = html if html is not None else store.resolve().parent / f"{store.resolve().name}-audit.html"
+        page = html if html is not None else file_beside(store.resolve(), f"{store.resolve().name}-audit.html")
         _say_what_changed(result, page)
         write_page(result, page, crossed=apart)
         result = result.model_copy(update={"html": str(page)})

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import typer
 
 from sera_data.errors import SeraError, UsageError
+from sera_data.place import place
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
 
@@ -23,7 +24,10 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_
 @app.command()
 def notebook(
     name: Annotated[str, typer.Argument(help="Notebook: calibration, trees, learning or cost.")],
-    store: Annotated[Path, typer.Argument(help="Store to open it on: the directory that holds store.json.")],
+    store: Annotated[
+        Path,
+        typer.Argument(parser=place, metavar="STORE", help="Store to open it on: the directory that holds store.json."),
+    ],
     run: Annotated[bool, typer.Option("--run", help="Run as a script: print the summary, open nothing.")] = False,
     edit: Annotated[
         Path | None, typer.Option("--edit", help="Copy the notebook to this file and open it in the editor.")

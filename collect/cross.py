@@ -38,6 +38,7 @@ from schemas.words import Role
 from sera_data.canonical import sha256_json
 from sera_data.config import load_config
 from sera_data.errors import StoreError, UsageError
+from sera_data.place import file_beside
 from sera_data.store import Store
 
 Line = dict[str, Any]
@@ -64,7 +65,7 @@ class Cross:
         self.stored = _stored_rubrics(store, [row["delegation_id"] for row in probes])
         specs = [*config.writers.values(), *config.scorers.values()]
         self.policies = {spec: open_policy(spec) for spec in dict.fromkeys(specs) if spec not in (STORED, GLOBAL)}
-        self.path = store.path.parent / f"{store.path.name}-cross.jsonl"
+        self.path = file_beside(store.path, f"{store.path.name}-cross.jsonl")
         self.key = sha256_json([config.resolved(), [dict(row) for row in probes], self._identities()])
         self.lines = list(self._kept())
         self.done = {(line["writer"], line["scorer"], line["node_id"]) for line in self.lines}

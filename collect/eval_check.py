@@ -7,12 +7,12 @@ anything else is refused with the path of the file. Reads the `evals` files only
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sera_data.canonical import sha256_file
 from sera_data.errors import StoreError
 from sera_data.layout import COMMIT, shard_plan
+from sera_data.place import Place
 from sera_data.plan import Plan, plan_names, read_plan
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def eval_plans(store: Store) -> list[Plan]:
     return [plan for plan in plans if plan.phase == "eval"]
 
 
-def _files(store: Store, plan: Plan) -> Iterator[tuple[Path, int, str]]:
+def _files(store: Store, plan: Plan) -> Iterator[tuple[Place, int, str]]:
     """(path, bytes, sha256) of the plan's `evals` files."""
     if plan.sealed():
         for entry in store.seal_document(plan.name)["tables"][TABLE]["files"]:
@@ -69,13 +69,14 @@ def _check_commit(store: Store, plan: Plan, shard: str, body: Mapping[str, Any])
             raise StoreError(msg, hint=f"move {path.parent} out of the store and run the evaluation again")
 
 
-def _foreign(path: Path, plan: Plan) -> str | None:
+def _foreign(path: Place, plan: Plan) -> str | None:
     """What is wrong with the rows of a file, or None."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.ParquetFile(path).read().to_pylist()
+        with path.open("rb") as handle:
+            rows = pq.ParquetFile(handle).read().to_pylist()
     except (pa.ArrowException, OSError) as error:
         return f"it is not readable Parquet: {' '.join(str(error).split())}"
     tasks = {plan.shard_id(unit["unit_id"]): unit.get("task_id") for unit in plan.units}

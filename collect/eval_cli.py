@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sera_data.place import place
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,7 +30,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 def evaluate(
     ctx: typer.Context,
     *,
-    store: Annotated[Path | None, typer.Option(help="Directory of the store; made when it is not there.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(parser=place, metavar="STORE", help="The store, made when it is not there.")
+    ] = None,
     policy: Annotated[str | None, typer.Option(help="Who plays: scripted:NAME, pocket, or a directory.")] = None,
     tasks: Annotated[Path | None, typer.Option(help="Task file, instead of the protocol's or config's tasks.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Trees per task; 4 without a protocol.")] = None,
@@ -58,7 +62,12 @@ def evaluate(
     ] = None,
     shard: Annotated[str, typer.Option(help="Play part i of n, for example 0/2, dealt by band.")] = "0/1",
     train: Annotated[
-        Path | None, typer.Option(help="Task file or store of the training, for the overlap; else the protocol's.")
+        Path | None,
+        typer.Option(
+            parser=place,
+            metavar="PATH",
+            help="Task file or store of the training, for the overlap; else the protocol's.",
+        ),
     ] = None,
     compare: Annotated[
         tuple[str, str] | None, typer.Option(help="Two evaluations, by run id or policy version: after minus before.")
@@ -142,12 +151,19 @@ def protocols(
 
 @app.command("report")
 def show_report(
-    stores: Annotated[list[Path], typer.Argument(help="Stores that hold evaluations.")],
+    stores: Annotated[
+        list[Path], typer.Argument(parser=place, metavar="STORE...", help="Stores that hold evaluations.")
+    ],
     *,
     protocol: Annotated[str | None, typer.Option(help="Only this protocol.")] = None,
     run: Annotated[list[str] | None, typer.Option(help="Only this run id; may be repeated.")] = None,
     train: Annotated[
-        Path | None, typer.Option(help="Task file or store of the training, for the overlap; else the protocol's.")
+        Path | None,
+        typer.Option(
+            parser=place,
+            metavar="PATH",
+            help="Task file or store of the training, for the overlap; else the protocol's.",
+        ),
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the report as Markdown.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML file.")] = None,
@@ -175,7 +191,12 @@ def show_report(
 
 @app.command("reselect")
 def select_again(
-    store: Annotated[Path, typer.Argument(help="Store with candidates: of `--select`, or of counterfactual forks.")],
+    store: Annotated[
+        Path,
+        typer.Argument(
+            parser=place, metavar="STORE", help="Store with candidates: of `--select`, or of counterfactual forks."
+        ),
+    ],
     *,
     select: Annotated[str, typer.Option(help="Rule that chooses: rubric, judge, random or first.")] = "rubric",
     scorer: Annotated[

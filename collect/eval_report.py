@@ -30,6 +30,7 @@ from collect.sharding import band_key
 from collect.world import Task
 from sera_data.errors import StoreError, UsageError
 from sera_data.layout import shard_plan
+from sera_data.place import Place
 from sera_data.plan import Plan
 from sera_data.store import Store
 
@@ -213,9 +214,9 @@ def _task(row: Mapping[str, Any]) -> Task:
     return Task(**{**row, "spec": json.loads(row["spec"])})
 
 
-def _place(store: Store, shard_id: str) -> Path:
+def _place(store: Store, shard_id: str) -> Place:
     sealed = store.layout.epochs / shard_plan(shard_id)
-    return sealed / "evals.parquet" if sealed.is_dir() else store.layout.shards / shard_id / "evals.parquet"
+    return (sealed if store.medium.published(sealed) else store.layout.shards / shard_id) / "evals.parquet"
 
 
 def _sql(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sera_data.place import place
 from sera_data.printing import print_facts
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-StorePath = Annotated[Path, typer.Argument(help="Store with sealed epochs: the directory that holds store.json.")]
+StorePath = Annotated[
+    Path,
+    typer.Argument(
+        parser=place, metavar="STORE", help="Store with sealed epochs: the directory that holds store.json."
+    ),
+]
 Only = Annotated[
     Literal["mixed", "complete"],
     typer.Option(

@@ -9,7 +9,6 @@ Run: ``sera collect --tasks-sql my.sql --tasks-store runs/old/store ...``.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collect.world import Task
@@ -41,7 +40,7 @@ def stored_tasks(query: TaskQuery) -> list[Task]:
 def _connect(query: TaskQuery) -> duckdb.DuckDBPyConnection:
     import sera_data
 
-    return sera_data.open(Path(query.store)).connect(view="sealed", files="own")
+    return sera_data.open(query.store).connect(view="sealed", files="own")
 
 
 def _ids(connection: duckdb.DuckDBPyConnection, query: TaskQuery) -> set[str]:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sera_data.place import place
+
 if TYPE_CHECKING:
     from collect.interruption import Interruption
     from learn.config import LearnConfig
@@ -30,7 +32,7 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_
 @app.command()
 def learn(
     *,
-    store: Annotated[Path, typer.Option(help="Directory that holds store.json.")],
+    store: Annotated[Path, typer.Option(parser=place, metavar="STORE", help="The store that is learned from.")],
     start: Annotated[str, typer.Option("--from", help="Policy to start from: a policy directory, or pocket.")],
     out: Annotated[Path, typer.Option(help="Directory of the run: checkpoints/ and policies/.")],
     config: Annotated[Path | None, typer.Option(help="YAML file of the phase; defaults without one.")] = None,

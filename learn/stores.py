@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import duckdb
 
@@ -28,7 +27,7 @@ def further_stores(texts: Sequence[str]) -> tuple[Beside, ...]:
 
 def _directories(text: str) -> tuple[Store, list[str]]:
     match = re.fullmatch(r"(.+)@([0-9]{1,6})", text)
-    store = sera_data.open(Path(match[1] if match else text))
+    store = sera_data.open(match[1] if match else text)
     epoch = choose_epoch(store, int(match[2]) if match else None)
     return store, [f"e{epoch:06d}", *added(store, epoch)]
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sera_data.canonical import sha256_file
 from sera_data.documents import DAMAGED
 from sera_data.errors import StoreError
 from sera_data.layout import SEAL
+from sera_data.place import Place, place
 
 if TYPE_CHECKING:
     from sera_data.listing import Source
@@ -78,12 +78,12 @@ def require_apart(store: Store, others: Sequence[Beside]) -> None:
         seen[other.store.store_id] = other.store.path
 
 
-def read_beside(entry: Any, snapshot: Path) -> Beside:
+def read_beside(entry: Any, snapshot: Place) -> Beside:
     """A further store as a snapshot wrote it down; StoreError when another store is at its path, or a seal changed."""
     from sera_data.store import open_store
 
     try:
-        path, store_id, shift = Path(entry["path"]), str(entry["store_id"]), int(entry["shift"])
+        path, store_id, shift = place(entry["path"]), str(entry["store_id"]), int(entry["shift"])
         seals = {str(name): str(sha256) for name, sha256 in entry["directories"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         msg = f"snapshot {snapshot} is damaged: an entry of others lacks {error}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
+
+from sera_data.place import Place
 
 
 def canonical_json(value: Any) -> str:
@@ -27,7 +28,7 @@ def sha256_json(value: Any) -> str:
     return sha256_text(canonical_json(value))
 
 
-def sha256_file(path: Path) -> str:
+def sha256_file(path: Place) -> str:
     """Hex sha256 of a file's bytes."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()

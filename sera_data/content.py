@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from sera_data.canonical import sha256_json
 from sera_data.duck import connect_tables, ordered_batches
 from sera_data.errors import StoreError
 from sera_data.listing import Listing, Source, seal_source
+from sera_data.place import Place
 
 if TYPE_CHECKING:
     from schemas.table import Table
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 2_048
 
 
-def content_hash(store: Store, directory: str | Path) -> str:
+def content_hash(store: Store, directory: str | Place) -> str:
     """Hash of a sealed directory, given as a name (`e000003`) or a path; read from its rows, not from seal.json."""
-    name = Path(directory).name
+    name = str(directory).rstrip("/").rpartition("/")[2]
     if name not in store.sealed_names():
         msg = f"{directory} is not a sealed directory of {store.path}; sealed are: {', '.join(store.sealed_names())}"
         raise StoreError(msg, hint="sera data seal STORE seals a plan")
     return directory_hash(table_hashes(store.path, seal_source(store, name)))
 
 
-def table_hashes(path: Path, source: Source) -> dict[str, str]:
+def table_hashes(path: Place, source: Source) -> dict[str, str]:
     """Content hash of each table of one directory."""
     connection = connect_tables(Listing(path, (source,)))
     return {name: _table_hash(table, ordered_batches(connection, table, table.key)) for name, table in TABLES.items()}

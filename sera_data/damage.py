@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sera_data.canonical import sha256_file
 from sera_data.errors import StoreError
+from sera_data.place import place
 
 if TYPE_CHECKING:
     import duckdb
@@ -68,7 +68,7 @@ def _recorded(listing: Listing) -> list[tuple[str, str, str]]:
 
 def _require(recorded: Iterable[tuple[str, str, str]]) -> None:
     for name, sha256, hint in recorded:
-        path = Path(name)
+        path = place(name)
         if not path.is_file():
             msg = f"{path} is missing"
             raise StoreError(msg, hint=f"open the store again if it was open for an hour; else {hint}")

@@ -16,7 +16,8 @@ import yaml
 
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.errors import StoreError
-from sera_data.layout import shard_plan
+from sera_data.layout import SEAL, shard_plan
+from sera_data.listing import seal_source
 from sera_data.queries import query
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def write_folder(store: Store, path: Path, *, losses: Losses) -> dict[str, int]:
     path.mkdir()
     for file in published_files(store):
         (path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(store.path / file, path / file)
+        with (store.path / file).open("rb") as source, (path / file).open("wb") as copy:
+            shutil.copyfileobj(source, copy, 2**22)
     (path / CARD).write_text(card(store), encoding="utf-8")
     listing = store.listing(view="sealed")
     return {name: listing.rows(name) for name in TABLES}
@@ -51,10 +53,10 @@ def published_files(store: Store) -> list[str]:
     layout, names = store.layout, store.sealed_names()
     found = [layout.store_file, *(layout.plan_file(name) for name in names)]
     for name in names:
-        found += sorted(file for file in (layout.epochs / name).iterdir() if file.is_file())
+        found += [layout.epochs / name / SEAL, *(path for _, path, _, _ in seal_source(store, name).files)]
     if layout.snapshots.is_dir():
         found += sorted(layout.snapshots.glob("*.json"))
-    return sorted(file.relative_to(store.path).as_posix() for file in found)
+    return sorted(str(file).removeprefix(f"{store.path}/") for file in found)
 
 
 def card(store: Store, *, repo: str = "REPO") -> str:

@@ -12,12 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
+from sera_data.place import place
 from sera_data.printing import print_json, print_table
 from sera_data.store_argument import Json, open_path
 
 
 def describe(
-    store: Annotated[Path | None, typer.Argument(metavar="[STORE]", help="Count its rows and bytes too.")] = None,
+    store: Annotated[
+        Path | None, typer.Argument(parser=place, metavar="[STORE]", help="Count its rows and bytes too.")
+    ] = None,
     table: Annotated[str | None, typer.Option(help="Only this table or view.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import math
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sera_data.errors import StoreError
+from sera_data.layout import is_plan_name, shard_plan
+from sera_data.medium import Leftover, Staging
+from sera_data.place import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from schemas.table import Table
+    from sera_data.layout import Layout
 
 SHARD_ZSTD, SEALED_ZSTD = 3, 6
 """A commit must be quick; a seal is written once, is a tenth smaller at level 6 and no slower to read."""
@@ -171,3 +178,104 @@ def remove_tree(path: Path) -> None:
     """Remove a private directory and what is in it; one that is gone already is fine."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(path)
+
+
+class Disk:
+    """The verbs of `medium.py` on a file system."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._staging = _path(layout.staging)
+
+    def prepare(self) -> None:
+        """Make the directories of a store."""
+        with disk_faults(f"store {self._layout.root} was not created", retry="try again"):
+            _path(self._layout.root).mkdir(parents=True, exist_ok=True)
+            for directory in self._layout.directories():
+                _path(directory).mkdir(exist_ok=True)
+
+    def names(self, parent: Place) -> list[str]:
+        """Directories of plans and units; nothing where a read-only copy lost the parent because it was empty."""
+        where = _path(parent)
+        entries = where.iterdir() if parent == self._layout.epochs or where.is_dir() else iter(())
+        plan_of = (lambda name: name) if parent == self._layout.epochs else shard_plan
+        return sorted(path.name for path in entries if is_plan_name(plan_of(path.name)))
+
+    def published(self, directory: Place) -> bool:
+        """True when the directory is there: it appears whole."""
+        return _path(directory).is_dir()
+
+    def closed(self, directory: Place) -> bool:
+        """Never: the lock on the plan closes it."""
+        _ = directory
+        return False
+
+    def close(self, directories: Iterable[Place]) -> list[Place]:
+        """Nothing to do: the seal holds the lock on the plan."""
+        _ = directories
+        return []
+
+    def stage(self, name: str) -> Staging:
+        """A directory in `_staging/`."""
+        return Staging(make_staging(self._staging, name))
+
+    def unstage(self, staging: Staging) -> None:
+        """Remove it, if no rename published it."""
+        remove_tree(staging.path)
+
+    def publish_directory(self, staging: Staging, target: Place, *, last: Callable[[], None] | None = None) -> bool:
+        """By one rename."""
+        if last is not None:
+            last()
+        return publish_directory(staging.path, _path(target))
+
+    def publish_file(self, target: Place, data: bytes) -> bool:
+        """By one link."""
+        return publish_file(self._staging, _path(target), data)
+
+    @contextlib.contextmanager
+    def lock(self, plan_file: Place, mode: Literal["shared", "exclusive"]) -> Iterator[None]:
+        """Hold the plan file's lock: shared to publish a shard, exclusive to seal. A killed process lets go of it."""
+        handle = os.open(_path(plan_file), os.O_RDWR)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if mode == "exclusive" else fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(handle)
+
+    def drop(self, directory: Place) -> None:
+        """Rename it into `_staging/`, then empty it there."""
+        where = _path(directory)
+        grave = make_staging(self._staging, f"gc-{where.name}")
+        with contextlib.suppress(FileNotFoundError):  # another gc took it
+            os.rename(where, grave / where.name)  # noqa: PTH104 - the one call that hides the rows, all at once
+        remove_tree(grave)
+
+    def leftovers(self) -> Iterator[Leftover]:
+        """What lies in `_staging/`."""
+        for path in sorted(self._staging.iterdir()) if self._staging.is_dir() else []:
+            newest = max((found.st_mtime for found in _facts(path)), default=math.inf)
+            yield Leftover(path.name, self.size(path), newest, lambda path=path: _remove(path))  # type: ignore[misc]
+
+    def size(self, directory: Place) -> int:
+        """Bytes of the files below it."""
+        return sum(found.st_size for found in _facts(_path(directory)) if stat.S_ISREG(found.st_mode))
+
+
+def _path(where: Place) -> Path:
+    if not isinstance(where, Path):
+        msg = f"{where} is not on disk"
+        raise TypeError(msg)
+    return where
+
+
+def _remove(path: Path) -> None:
+    remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _facts(path: Path) -> Iterator[os.stat_result]:
+    """Facts of a path and of all below it; what another process removes meanwhile is left out."""
+    with contextlib.suppress(FileNotFoundError):
+        for each in [path, *path.rglob("*")]:
+            with contextlib.suppress(FileNotFoundError):
+                yield each.stat()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from sera_data.errors import StoreError
+from sera_data.place import Place
 
 DAMAGED = "restore the file from a copy; the store never rewrites it"
 FILE: dict[str, Any] = {"path": str, "rows": int, "bytes": int, "sha256": str}
@@ -33,7 +33,7 @@ def dump_document(body: dict[str, Any]) -> bytes:
     return (json.dumps(body, ensure_ascii=False, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
 
 
-def read_document(path: Path, *, kind: str, hint: str) -> dict[str, Any]:
+def read_document(path: Place, *, kind: str, hint: str) -> dict[str, Any]:
     """Read a document; StoreError names the file when it is missing or damaged."""
     try:
         body = json.loads(path.read_bytes())
@@ -49,7 +49,7 @@ def read_document(path: Path, *, kind: str, hint: str) -> dict[str, Any]:
     return body
 
 
-def require_shape(body: dict[str, Any], path: Path, *, kind: str) -> dict[str, Any]:
+def require_shape(body: dict[str, Any], path: Place, *, kind: str) -> dict[str, Any]:
     """The document, if it has the keys of its kind; call it after the version check. StoreError names the key."""
     for key, wanted, value in _faults(body, SHAPES[kind], ""):
         msg = f"{kind} {path} is damaged: {key} must be {wanted}, got {str(value)[:60]!r}"

@@ -17,6 +17,7 @@ import pyarrow as pa
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.damage import remember, require_sound
 from sera_data.errors import StoreError
+from sera_data.place import in_objects
 from sera_data.stops import interruptible
 
 if TYPE_CHECKING:
@@ -66,6 +67,14 @@ def connect_empty() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def reach(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:
+    """Let the connection read files in object storage, if the listing has any, through our own client."""
+    if any(in_objects(path) for source in listing.sources for _, path, _, _ in source.files):
+        from sera_data.bucket import published_files
+
+        connection.register_filesystem(published_files(facts="kept"))
+
+
 def connect(listing: Listing) -> duckdb.DuckDBPyConnection:
     """An in-memory connection whose views read the listing's files."""
     connection = connect_tables(listing)
@@ -88,6 +97,7 @@ def confine(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:
 def connect_tables(listing: Listing) -> duckdb.DuckDBPyConnection:
     """The same without the derived views: rows as stored, `task_rows` for tasks."""
     connection = connect_empty()
+    reach(connection, listing)
     remember(connection, listing)
     try:
         for table in TABLES.values():

@@ -1,26 +1,20 @@
-"""gc: what dead processes left in `_staging/`, and shards whose rows a seal holds.
+"""gc: what dead processes left unfinished, and shards whose rows a seal holds.
 
 Invariant: a sealed directory is never touched, whether a snapshot names it or not. A shard goes only when its seal is
 older than an hour (a reader with an older listing may still read it) and every file of that seal has the recorded
-hash, because until then the shard is the other copy. A directory leaves by one rename before it is emptied.
+hash, because until then the shard is the other copy. A directory is hidden by one call before it is emptied.
 
 Run: ``sera data gc STORE --dry-run``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import math
-import os
-import stat
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sera_data.canonical import sha256_file
-from sera_data.disk import disk_faults, make_staging, remove_tree
+from sera_data.disk import disk_faults
 from sera_data.errors import StoreError, UsageError
 from sera_data.layout import SEAL
 from sera_data.sealing import sealed_shards
@@ -50,16 +44,16 @@ def collect_garbage(
         msg = f"hours must be 0 or more, got staging {staging_hours}, sealed {sealed_hours}"
         raise UsageError(msg)
     now = time.time()
-    staging = [p for p in _entries(store.layout.staging) if now - _newest(p) > staging_hours * 3600]
+    staging = [left for left in store.medium.leftovers() if now - left.newest > staging_hours * 3600]
     shards = [store.layout.shards / shard for shard in _droppable(store, now=now, hours=sealed_hours)]
-    size = sum(_size(path) for path in [*staging, *shards])
+    size = sum(left.bytes for left in staging) + sum(store.medium.size(path) for path in shards)
     if not dry_run:
         with disk_faults(f"store {store.path} was not cleaned", retry="run gc again"):
-            for path in staging:
-                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            for left in staging:
+                left.remove()
             for path in shards:
-                _drop(store, path)
-    return Garbage(tuple(p.name for p in staging), tuple(p.name for p in shards), size, dry_run)
+                store.medium.drop(path)
+    return Garbage(tuple(left.name for left in staging), tuple(p.name for p in shards), size, dry_run)
 
 
 def _droppable(store: Store, *, now: float, hours: float) -> list[str]:
@@ -85,30 +79,3 @@ def _require_sound(store: Store, name: str) -> None:
             if not path.exists() or sha256_file(path) != file["sha256"]:
                 msg = f"{path} is missing or changed, so the shards of {name} are kept"
                 raise StoreError(msg, hint=f"restore epochs/{name} from a copy, then run gc again")
-
-
-def _drop(store: Store, path: Path) -> None:
-    grave = make_staging(store.layout.staging, f"gc-{path.name}")
-    with contextlib.suppress(FileNotFoundError):  # another gc took it
-        os.rename(path, grave / path.name)  # noqa: PTH104 - the one call that hides the rows, all at once
-    remove_tree(grave)
-
-
-def _entries(path: Path) -> list[Path]:
-    return sorted(path.iterdir()) if path.is_dir() else []
-
-
-def _newest(path: Path) -> float:
-    return max((found.st_mtime for found in _facts(path)), default=math.inf)
-
-
-def _size(path: Path) -> int:
-    return sum(found.st_size for found in _facts(path) if stat.S_ISREG(found.st_mode))
-
-
-def _facts(path: Path) -> Iterator[os.stat_result]:
-    """Facts of a path and of all below it; what another process removes meanwhile is left out."""
-    with contextlib.suppress(FileNotFoundError):
-        for each in [path, *path.rglob("*")]:
-            with contextlib.suppress(FileNotFoundError):
-                yield each.stat()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sera_data.place import place
 from sera_data.printing import print_json
 from sera_data.store_argument import Json
 
@@ -47,7 +48,9 @@ class Logprobs(StrEnum):
 
 
 def import_(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="Store to add an epoch to; made when there is none.")],
+    store: Annotated[
+        Path, typer.Argument(parser=place, metavar="STORE", help="Store to add an epoch to; made when there is none.")
+    ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of one form.")],
     form: Annotated[
         Form,

@@ -5,15 +5,17 @@ ones live in `_staging/`, another root, because DuckDB and Polars globs also ent
 
     store.json · _staging/ · plans/e000003.json · shards/e000003.u0004/ · epochs/e000003/ · epochs/e000003.a001/
     · snapshots/<name>.json
+
+In object storage the same names are keys; there is no `_staging/`, and a directory is what its document names.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from sera_data.errors import StoreError
+from sera_data.place import Place
 
 FORMAT_VERSION = "1.0"
 COMMIT = "commit.json"
@@ -28,43 +30,43 @@ _SNAPSHOT = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 class Layout:
     """The directories of one store."""
 
-    root: Path
+    root: Place
 
     @property
-    def store_file(self) -> Path:
+    def store_file(self) -> Place:
         """`store.json`, whose existence means that the store does."""
         return self.root / "store.json"
 
     @property
-    def staging(self) -> Path:
+    def staging(self) -> Place:
         """Where unfinished work lives; no reader looks here."""
         return self.root / "_staging"
 
     @property
-    def plans(self) -> Path:
+    def plans(self) -> Place:
         """One JSON file per plan."""
         return self.root / "plans"
 
     @property
-    def shards(self) -> Path:
+    def shards(self) -> Place:
         """Committed work units."""
         return self.root / "shards"
 
     @property
-    def epochs(self) -> Path:
+    def epochs(self) -> Place:
         """Sealed directories."""
         return self.root / "epochs"
 
     @property
-    def snapshots(self) -> Path:
+    def snapshots(self) -> Place:
         """What each learn phase consumed."""
         return self.root / "snapshots"
 
-    def plan_file(self, name: str) -> Path:
+    def plan_file(self, name: str) -> Place:
         """The plan of that name."""
         return self.plans / f"{name}.json"
 
-    def directories(self) -> tuple[Path, ...]:
+    def directories(self) -> tuple[Place, ...]:
         """All directories, in the order in which `create` makes them."""
         return (self.staging, self.plans, self.shards, self.epochs, self.snapshots)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from schemas import TABLES
 from sera_data.errors import StoreError
 from sera_data.layout import parse_plan_name, shard_plan
+from sera_data.place import Place, sizes
 
 if TYPE_CHECKING:
     from sera_data.beside import Beside
@@ -27,7 +27,7 @@ class Source:
     name: str
     kind: Literal["seal", "shard"]
     schema_version: str
-    files: tuple[tuple[str, Path, int, int], ...]
+    files: tuple[tuple[str, Place, int, int], ...]
     """(table, path, rows, bytes) per file."""
     hashes: tuple[str, ...]
     """Recorded sha256 per file, in the same order."""
@@ -39,10 +39,10 @@ class Source:
 class Listing:
     """The sources of a view. Equal listings show equal rows."""
 
-    store: Path
+    store: Place
     sources: tuple[Source, ...] = field(default_factory=tuple)
 
-    def files(self, table: str) -> list[Path]:
+    def files(self, table: str) -> list[Place]:
         """Files of a table that hold rows."""
         return [path for s in self.sources for name, path, rows, _ in s.files if name == table and rows]
 
@@ -111,7 +111,11 @@ def shard_source(store: Store, shard_id: str) -> Source:
 
 
 def _source(
-    name: str, kind: Literal["seal", "shard"], version: str, directory: Path, recorded: list[tuple[str, dict[str, Any]]]
+    name: str,
+    kind: Literal["seal", "shard"],
+    version: str,
+    directory: Place,
+    recorded: list[tuple[str, dict[str, Any]]],
 ) -> Source:
     files = tuple((table, directory / f["path"], f["rows"], f["bytes"]) for table, f in recorded)
     return Source(name, kind, version, files, tuple(f["sha256"] for _, f in recorded))
@@ -119,15 +123,14 @@ def _source(
 
 def require_whole(listing: Listing) -> None:
     """Refuse a listing with a file that is missing or has not its recorded size; hashes are for `verify`."""
+    found = sizes(path for source in listing.sources for _, path, _, _ in source.files)
     for source in listing.sources:
         for _, path, _, size in source.files:
-            try:
-                found = path.stat().st_size
-            except FileNotFoundError:
+            if found[path] is None:
                 msg = f"{path} is missing; {source.kind} {source.name} records it with {size} bytes"
-                raise StoreError(msg, hint=repair(source)) from None
-            if found != size:
-                msg = f"{path} has {found} bytes; {source.kind} {source.name} records {size}"
+                raise StoreError(msg, hint=repair(source))
+            if found[path] != size:
+                msg = f"{path} has {found[path]} bytes; {source.kind} {source.name} records {size}"
                 raise StoreError(msg, hint=repair(source))
 
 

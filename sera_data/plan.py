@@ -6,21 +6,18 @@ only; every other process of the same run finds that plan, so a restart and a se
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from schemas.words import SHARD_PHASES
-from sera_data.disk import publish_file
 from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
 from sera_data.layout import is_plan_name, parse_plan_name, plan_name, require_unit_id, shard_plan
+from sera_data.place import Place
 from sera_data.store import Store
 
 
@@ -43,7 +40,7 @@ class Plan:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Place:
         """The plan's file."""
         return self.store.layout.plan_file(self.name)
 
@@ -65,7 +62,7 @@ class Plan:
 
     def sealed(self) -> bool:
         """True when the plan's directory in `epochs/` exists; it takes no more units then."""
-        return (self.store.layout.epochs / self.name).is_dir()
+        return self.store.medium.published(self.store.layout.epochs / self.name)
 
     def committed(self) -> set[str]:
         """Units whose shards are committed, here or in the seal."""
@@ -80,17 +77,11 @@ class Plan:
         shard = self.shard_id(unit_id)
         if self.sealed():
             return shard in self.store.seal_document(self.name)["shards"]
-        return (self.store.layout.shards / shard).is_dir()
+        return self.store.medium.published(self.store.layout.shards / shard)
 
-    @contextlib.contextmanager
-    def lock(self, mode: Literal["shared", "exclusive"]) -> Iterator[None]:
-        """Hold the plan file's lock: shared to publish a shard, exclusive to seal. A killed process lets go of it."""
-        handle = os.open(self.path, os.O_RDWR)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX if mode == "exclusive" else fcntl.LOCK_SH)
-            yield
-        finally:
-            os.close(handle)
+    def lock(self, mode: Literal["shared", "exclusive"]) -> AbstractContextManager[None]:
+        """Keep the plan's commits (shared) and its seal (exclusive) apart, where the medium has locks."""
+        return self.store.medium.lock(self.path, mode)
 
 
 def claim_plan(
@@ -215,7 +206,7 @@ def _own_plan(store: Store, names: Sequence[str], body: Mapping[str, Any]) -> Pl
 
 def _claim(store: Store, name: str, body: Mapping[str, Any]) -> Plan | None:
     document = {**body, "name": name, "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-    taken = not publish_file(store.layout.staging, store.layout.plan_file(name), dump_document(document))
+    taken = not store.medium.publish_file(store.layout.plan_file(name), dump_document(document))
     return None if taken else read_plan(store, name)
 
 

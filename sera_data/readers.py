@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.table import Table
+from sera_data.place import ObjectPath, Place, in_objects
 
 if TYPE_CHECKING:
     import datasets
@@ -30,7 +31,7 @@ class TableView:
     listing: Listing
 
     @property
-    def files(self) -> list[Path]:
+    def files(self) -> list[Place]:
         """The Parquet files that hold the rows."""
         return self.listing.files(self.table.name)
 
@@ -41,7 +42,19 @@ class TableView:
         """A PyArrow dataset: scan it by column and filter."""
         import pyarrow.dataset as arrow_dataset
 
-        return arrow_dataset.dataset([str(p) for p in self.files], schema=self._schema(), format="parquet")
+        schema, (near, far) = self._schema(), self._split()
+        parts = (
+            [arrow_dataset.dataset([str(p) for p in near], schema=schema, format="parquet")] if near or not far else []
+        )
+        if far:
+            from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+            from sera_data.bucket import filesystem
+
+            names = [f"{path.bucket}/{path.key}" for path in far]
+            reached = PyFileSystem(FSSpecHandler(filesystem()))
+            parts.append(arrow_dataset.dataset(names, schema=schema, format="parquet", filesystem=reached))
+        return parts[0] if len(parts) == 1 else arrow_dataset.dataset(parts)
 
     def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows as an Arrow table."""
@@ -52,11 +65,15 @@ class TableView:
         import polars as pl
 
         empty = pl.DataFrame(pl.from_arrow(self._schema().empty_table()))
-        if not self.files:
-            return empty.lazy()
-        return pl.scan_parquet(
-            self.files, schema=empty.schema, missing_columns="insert", hive_partitioning=False, glob=False
-        )
+        near, far = self._split()
+        how: dict[str, Any] = {"schema": empty.schema, "missing_columns": "insert"}
+        how |= {"hive_partitioning": False, "glob": False}
+        parts = [pl.scan_parquet(near, **how)] if near else []
+        if far:
+            from sera_data.bucket import polars_options
+
+            parts.append(pl.scan_parquet([str(path) for path in far], storage_options=polars_options(), **how))
+        return pl.concat(parts) if parts else empty.lazy()
 
     def pl(self, columns: Sequence[str] | None = None) -> polars.DataFrame:
         """All rows as a Polars frame."""
@@ -76,6 +93,11 @@ class TableView:
                 yield from batch.to_pylist()
 
         return datasets.IterableDataset.from_generator(batches, features=wanted)
+
+    def _split(self) -> tuple[list[Path], list[ObjectPath]]:
+        """The files on disk, and those in object storage."""
+        files = self.files
+        return [p for p in files if isinstance(p, Path)], [p for p in files if in_objects(p)]
 
     def _schema(self) -> pa.Schema:
         import pyarrow as pa

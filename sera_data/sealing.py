@@ -1,8 +1,8 @@
 """Seal: a plan's shards, checked, sorted and compacted into one directory that never changes.
 
-Invariant: the directory appears by one rename, complete with `seal.json` (shards, rows, sha256, min/max tree_id per
-file, content hash per table), or not at all. It holds all ten tables, at most 250,000 turns a file. Nothing is sealed
-that breaks a check of `checks/*.sql`; earlier seals count as known rows for foreign keys.
+Invariant: the directory appears by one call of the medium, complete with `seal.json` (shards, rows, sha256, min/max
+tree_id per file, content hash per table), or not at all. It holds all ten tables, at most 250,000 turns a file. Nothing
+is sealed that breaks a check of `checks/*.sql`; earlier seals count as known rows for foreign keys.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.canonical import sha256_file
 from sera_data.content import directory_hash, in_blocks, table_hashes
-from sera_data.disk import disk_faults, make_staging, publish_directory, remove_tree, sealed_parquet, write_bytes
+from sera_data.disk import disk_faults, sealed_parquet, write_bytes
 from sera_data.documents import dump_document
 from sera_data.duck import ordered_batches
 from sera_data.errors import StoreError
 from sera_data.layout import COMMIT, SEAL, sealed_file_name
 from sera_data.listing import Source, shard_source
+from sera_data.medium import Staging
+from sera_data.place import Place
 from sera_data.plan import Plan, read_plan
 from sera_data.sealing_checks import checked_connection
 
@@ -41,7 +42,7 @@ class SealResult:
     """A sealed directory: rows per table, units that a partial seal lacks, and the content hash."""
 
     name: str
-    path: Path
+    path: Place
     rows: dict[str, int]
     missing: tuple[str, ...]
     content_hash: str
@@ -71,7 +72,7 @@ def seal(store: Store, plan_name: str, *, partial: bool = False) -> SealResult:
 def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[str]) -> None:
     sources = [shard_source(store, shard) for shard in shards]
     connection = checked_connection(store, plan, sources)
-    staging = make_staging(store.layout.staging, f"seal-{plan.name}")
+    staging = store.medium.stage(f"seal-{plan.name}")
     try:
         tables = {name: _write_table(connection, table, staging) for name, table in TABLES.items()}
         connection.close()
@@ -79,7 +80,7 @@ def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[
             plan.name,
             "seal",
             SCHEMA_VERSION,
-            tuple((t, staging / f["path"], f["rows"], f["bytes"]) for t, b in tables.items() for f in b["files"]),
+            tuple((t, staging.path / f["path"], f["rows"], f["bytes"]) for t, b in tables.items() for f in b["files"]),
             tuple(f["sha256"] for b in tables.values() for f in b["files"]),
         )
         hashes = table_hashes(store.path, written)
@@ -100,19 +101,28 @@ def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[
             "content_hash": directory_hash(hashes),
             "sealed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        write_bytes(staging / SEAL, dump_document(body))
-        publish_directory(staging, store.layout.epochs / plan.name)
+        write_bytes(staging.path / SEAL, dump_document(body))
+        target = store.layout.epochs / plan.name
+        store.medium.publish_directory(staging, target, last=lambda: _close(store, plan, missing))
     finally:
-        remove_tree(staging)  # gone already after the rename
+        store.medium.unstage(staging)
 
 
-def _write_table(connection: duckdb.DuckDBPyConnection, table: Table, staging: Path) -> dict[str, Any]:
+def _close(store: Store, plan: Plan, missing: Sequence[str]) -> None:
+    """From here on the missing units cannot be committed any more; one that was, meanwhile, belongs into the seal."""
+    late = store.medium.close([store.layout.shards / plan.shard_id(unit) for unit in missing])
+    if late:
+        msg = f"plan {plan.name} was not sealed: {', '.join(place.name for place in late)} was committed meanwhile"
+        raise StoreError(msg, hint="seal again")
+
+
+def _write_table(connection: duckdb.DuckDBPyConnection, table: Table, staging: Staging) -> dict[str, Any]:
     blocks = in_blocks(ordered_batches(connection, table, table.sort, source=f"fresh.{table.name}"), table.row_group)
     per_file = max(1, MAX_ROWS.get(table.name, 2_000_000) // table.row_group)
     files: list[dict[str, Any]] = []
     block = next(blocks, None)
     while block is not None or not files:  # a table without rows still gets its file
-        path = staging / sealed_file_name(table.name, len(files))
+        path = staging.path / staging.file_name(sealed_file_name(table.name, len(files)))
         facts: dict[str, Any] = {"path": path.name, "rows": 0, "tree_id_min": None, "tree_id_max": None}
         with sealed_parquet(path, table) as writer:
             for _ in range(per_file):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from schemas import TABLES
 from sera_data.damage import require_sound_files
-from sera_data.duck import connect_empty, select_table
+from sera_data.duck import connect_empty, reach, select_table
 from sera_data.errors import StoreError
 from sera_data.layout import parse_plan_name
 from sera_data.listing import Listing, Source, require_whole, seal_source
@@ -44,6 +44,7 @@ def checked_connection(store: Store, plan: Plan, sources: Sequence[Source]) -> d
     require_whole(before["nodes"])
     kind = "table" if sum(fresh.bytes(name) for name in TABLES) <= IN_MEMORY_BYTES else "view"
     connection = connect_empty()
+    reach(connection, Listing(store.path, (*sources, *seals)))
     connection.execute("create schema fresh; create schema earlier; create schema known")
     for name, table in TABLES.items():
         rows = select_table(table, fresh)

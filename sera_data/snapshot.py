@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sera_data.beside import Beside, read_beside, require_apart, require_seals
 from sera_data.canonical import sha256_file
-from sera_data.disk import publish_file
 from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
 from sera_data.layout import SEAL, require_snapshot_name
+from sera_data.place import Place
 
 if TYPE_CHECKING:
     from sera_data.store import Store
@@ -30,7 +29,7 @@ class Snapshot:
     """
 
     name: str
-    path: Path
+    path: Place
     sha256: str
     directories: dict[str, str]
     hashes: dict[str, str | None]
@@ -61,7 +60,7 @@ def take_snapshot(
     if others:
         require_apart(store, others)
         body["others"] = [other.body() for other in others]
-    if not publish_file(store.layout.staging, path, dump_document(body)) and path.read_bytes() != dump_document(body):
+    if not store.medium.publish_file(path, dump_document(body)) and path.read_bytes() != dump_document(body):
         msg = f"snapshot {path} exists and names something else; a snapshot is written once"
         raise StoreError(msg, hint="choose another name")
     return read_snapshot(store, name)

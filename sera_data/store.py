@@ -1,4 +1,4 @@
-"""A store on disk: open or create it, list what is committed, read its tables.
+"""A store on disk or in object storage: open or create it, list what is committed, read its tables.
 
 Invariant: reading never changes anything. A view is made from one listing (`epochs/` first, then `shards/`) into
 explicit file lists, so all tables of one view show the same moment and a half-written shard is never in it.
@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from schemas import SCHEMA_VERSION, TABLES
-from sera_data.disk import disk_faults, publish_file
 from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
-from sera_data.layout import COMMIT, FORMAT_VERSION, SEAL, Layout, is_plan_name, shard_plan
+from sera_data.layout import COMMIT, FORMAT_VERSION, SEAL, Layout
+from sera_data.medium import medium
+from sera_data.place import Place, in_objects, place
 from sera_data.version import require_readable
 
 if TYPE_CHECKING:
@@ -37,9 +38,10 @@ RETAINED_CONNECTIONS = 8
 class Store:
     """An open store. Every table is an attribute: `store.nodes.pl()`, `store.turns.arrow()`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path
         self.layout = Layout(path)
+        self.medium = medium(self.layout)
         self.seal_document = cache(self._seal_document)
         self.commit_document = cache(self._commit_document)
         self._connections: list[tuple[Listing, duckdb.DuckDBPyConnection]] = []
@@ -109,11 +111,11 @@ class Store:
 
     def sealed_names(self) -> list[str]:
         """Names of the sealed directories, sorted."""
-        return sorted(path.name for path in self.layout.epochs.iterdir() if is_plan_name(path.name))
+        return self.medium.names(self.layout.epochs)
 
     def shard_ids(self) -> list[str]:
         """Ids of the committed shards that are still in `shards/`, sealed or not, sorted."""
-        return sorted(path.name for path in _entries(self.layout.shards) if is_plan_name(shard_plan(path.name)))
+        return self.medium.names(self.layout.shards)
 
     def _seal_document(self, name: str) -> dict[str, Any]:
         path = self.layout.epochs / name / SEAL
@@ -130,14 +132,9 @@ class Store:
         return require_shape(body, path, kind="commit")
 
 
-def _entries(directory: Path) -> list[Path]:
-    """What a directory holds; nothing where a read-only copy lost it because it was empty."""
-    return list(directory.iterdir()) if directory.is_dir() else []
-
-
-def open_store(path: str | Path) -> Store:
-    """Open an existing store; StoreError when there is none or a newer release wrote it."""
-    store = Store(_readable_name(Path(path)))
+def open_store(path: str | Place) -> Store:
+    """Open an existing store, in a directory or under `s3://`; StoreError when there is none or it is too new."""
+    store = Store(_readable_name(place(path)))
     file = store.layout.store_file
     if not file.exists():
         missing = "is not a store (it has no store.json)" if store.path.exists() else "does not exist"
@@ -147,22 +144,27 @@ def open_store(path: str | Path) -> Store:
     require_readable(body.get("format_version"), current=FORMAT_VERSION, what="format version", path=file)
     require_readable(body.get("schema_version"), what="schema version", path=file)
     require_shape(body, file, kind="store file")
+    _require_directories(store)
+    return store
+
+
+def _require_directories(store: Store) -> None:
+    """On disk, all are there; object storage has none."""
     for directory in store.layout.directories():
-        if directory.is_dir():
+        if in_objects(directory) or directory.is_dir():
             continue
         if directory == store.layout.epochs:
             msg = f"store {store.path} lacks its directory {directory.name}/"
             raise StoreError(msg, hint=f"restore it from a copy, or make it if it was empty: mkdir {directory}")
         _restore_empty(directory)
-    return store
 
 
-def _readable_name(path: Path) -> Path:
+def _readable_name(path: Place) -> Place:
     """The path, if its name is text: no reader of Parquet opens one that is not."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        msg = f"the path of a store must be UTF-8, got {os.fsencode(path)!r}"
+        msg = f"the path of a store must be UTF-8, got {os.fsencode(str(path))!r}"
         raise StoreError(msg, hint="rename the directory, or name it through a link") from None
     return path
 
@@ -173,19 +175,16 @@ def _restore_empty(directory: Path) -> None:
         directory.mkdir(exist_ok=True)
 
 
-def create_store(path: str | Path) -> Store:
+def create_store(path: str | Place) -> Store:
     """Create a store, or open the one that is there. `store.json` is written last."""
-    store = Store(_readable_name(Path(path)))
+    store = Store(_readable_name(place(path)))
     if not store.layout.store_file.exists():
-        with disk_faults(f"store {store.path} was not created", retry="try again"):
-            store.path.mkdir(parents=True, exist_ok=True)
-            for directory in store.layout.directories():
-                directory.mkdir(exist_ok=True)
+        store.medium.prepare()
         body = {
             "format_version": FORMAT_VERSION,
             "schema_version": SCHEMA_VERSION,
             "store_id": uuid.uuid4().hex,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        publish_file(store.layout.staging, store.layout.store_file, dump_document(body))
+        store.medium.publish_file(store.layout.store_file, dump_document(body))
     return open_store(path)

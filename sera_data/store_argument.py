@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sera_data.place import place
+
 if TYPE_CHECKING:
     from sera_data.store import Store
 
-StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Directory that holds store.json.")]
+StorePath = Annotated[
+    Path,  # or an ObjectPath, which reads like one: Typer wants one type
+    typer.Argument(parser=place, metavar="STORE", help="Directory that holds store.json, or s3://BUCKET/PREFIX."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from schemas import SCHEMA_VERSION, TABLES
@@ -18,6 +17,7 @@ from sera_data.content import directory_hash
 from sera_data.errors import StoreError
 from sera_data.layout import COMMIT, SEAL, is_plan_name, shard_plan
 from sera_data.listing import Source, repair, seal_source, shard_source
+from sera_data.place import Place
 from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.snapshot import read_snapshot
 
@@ -83,7 +83,7 @@ def _published(store: Store) -> Iterator[tuple[str, Callable[[Store, str], Sourc
         yield name, shard_source
 
 
-def _file_problem(table: str, path: Path, rows: int, size: int, sha256: str, source: Source) -> Problem | None:
+def _file_problem(table: str, path: Place, rows: int, size: int, sha256: str, source: Source) -> Problem | None:
     fix = repair(source)
     if not path.exists():
         return Problem(str(path), "is missing", fix)
@@ -94,12 +94,12 @@ def _file_problem(table: str, path: Path, rows: int, size: int, sha256: str, sou
     return _parquet_problem(table, path, rows, source, fix)
 
 
-def _parquet_problem(table: str, path: Path, rows: int, source: Source, fix: str) -> Problem | None:
+def _parquet_problem(table: str, path: Place, rows: int, source: Source, fix: str) -> Problem | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with path.open("rb") as handle, pq.ParquetFile(handle) as file:
             found, schema = file.metadata.num_rows, file.schema_arrow
     except (pa.ArrowException, OSError) as error:
         return Problem(str(path), f"is not readable Parquet: {' '.join(str(error).split())}", fix)

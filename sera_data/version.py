@@ -6,13 +6,12 @@ add nullable columns; readers fill them with nulls.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from schemas.version import SCHEMA_VERSION, major
 from sera_data.errors import StoreError
+from sera_data.place import Place
 
 
-def require_readable(version: object, *, current: str = SCHEMA_VERSION, what: str, path: Path) -> None:
+def require_readable(version: object, *, current: str = SCHEMA_VERSION, what: str, path: Place) -> None:
     """Refuse a version that is not of our major; the message says which release reads it."""
     try:
         theirs = major(version) if isinstance(version, str) else None

@@ -1,8 +1,8 @@
 """ShardWriter: a work unit's rows become visible all at once, or not at all, and exactly once.
 
-Invariant: rows are checked, written to `_staging/` with `commit.json` last (rows and sha256 per file), forced to the
-disk and published by one rename. A target that exists means that this unit was committed before: the retry writes
-nothing and says so. A unit outside its plan or of a sealed plan is refused.
+Invariant: rows are checked, written aside with `commit.json` last (rows and sha256 per file) and published by one call
+of the medium: a rename on disk, a conditional put in object storage. A target that exists means that this unit was
+committed before: the retry writes nothing and says so. A unit outside its plan or of a sealed plan is refused.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from schemas import SCHEMA_VERSION, TABLES
 from sera_data.canonical import canonical_json
-from sera_data.disk import disk_faults, make_staging, publish_directory, remove_tree, shard_parquet, write_bytes
+from sera_data.disk import disk_faults, shard_parquet, write_bytes
 from sera_data.errors import RowError, StoreError
 from sera_data.layout import COMMIT
+from sera_data.medium import Staging
 from sera_data.plan import Plan
 from sera_data.rows import require_columns, row_name, to_arrow
 from sera_data.store import Store
@@ -78,17 +78,19 @@ class ShardWriter:
         if self.plan.has_committed(self.unit_id):
             return self._already()
         self._check()
+        medium = self.store.medium
         with disk_faults(f"shard {self.shard_id} was not committed", retry="run the same command again"):
-            staging = make_staging(self.store.layout.staging, self.shard_id)
+            staging = medium.stage(self.shard_id)
             try:
                 files = self._write(staging)
                 with self.plan.lock("shared"):
                     if self.plan.sealed():
                         return self._after_seal()
-                    if not publish_directory(staging, self.target):
-                        return self._already()
+                    if not medium.publish_directory(staging, self.target):
+                        return self._taken()
+                    self._require_in_time()
             finally:
-                remove_tree(staging)  # gone already after a rename
+                medium.unstage(staging)
         return CommitResult(self.shard_id, {name: body["rows"] for name, body in files.items()}, False)
 
     def _check(self) -> None:
@@ -109,10 +111,10 @@ class ShardWriter:
         optional = {c.name: None for c in TABLES["turns"].columns if c.nullable}
         require_token_rule({**optional, **row} for row in self._rows["turns"])
 
-    def _write(self, staging: Path) -> dict[str, dict[str, Any]]:
+    def _write(self, staging: Staging) -> dict[str, dict[str, Any]]:
         files = {}
         for name, data in self._tables.items():
-            table, path = TABLES[name], staging / f"{name}.parquet"
+            table, path = TABLES[name], staging.path / staging.file_name(f"{name}.parquet")
             content = shard_parquet(table, data.sort_by([(key, "ascending") for key in table.sort]))
             write_bytes(path, content)
             digest = hashlib.sha256(content).hexdigest()
@@ -127,7 +129,7 @@ class ShardWriter:
             "schema_version": SCHEMA_VERSION,
             "files": files,
         }
-        write_bytes(staging / COMMIT, canonical_json(body).encode())
+        write_bytes(staging.path / COMMIT, canonical_json(body).encode())
         return files
 
     def _already(self) -> CommitResult:
@@ -135,6 +137,18 @@ class ShardWriter:
             return CommitResult(self.shard_id, {}, True)
         body = self.store.commit_document(self.shard_id)
         return CommitResult(self.shard_id, {name: f["rows"] for name, f in body["files"].items()}, True)
+
+    def _taken(self) -> CommitResult:
+        """The name is taken: by a commit of this unit, or by a seal that goes without it."""
+        if self.store.medium.closed(self.target):
+            raise _sealed(self.plan, self.unit_id)
+        return self._already()
+
+    def _require_in_time(self) -> None:
+        """Without locks, a writer that slept for hours may find its name free again after gc: then it is too late."""
+        if self.plan.sealed() and self.shard_id not in self.store.seal_document(self.plan.name)["shards"]:
+            self.store.medium.drop(self.target)
+            raise _sealed(self.plan, self.unit_id)
 
     def _after_seal(self) -> CommitResult:
         if self.plan.has_committed(self.unit_id):

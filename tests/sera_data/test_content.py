@@ -1,5 +1,4 @@
 import hashlib
-import shutil
 from dataclasses import replace
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ from schemas import TABLES
 from sera_data import content, sealing
 from sera_data.canonical import sha256_json
 from sera_data.errors import StoreError
+from tests.sera_data.object_server import copied
 from tests.sera_data.small_store import CONFIG_HASH, RUN, task_id, unit_rows, write_unit
 
 
@@ -27,8 +27,8 @@ def sealed(path, *, change=lambda rows: None, order=(0, 1)):
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    return sealed(tmp_path_factory.mktemp("content") / "s")
+def plain(new_place):
+    return sealed(new_place("content") / "s")
 
 
 def test_the_hash_is_that_of_the_seal_and_of_its_tables(plain):
@@ -49,15 +49,15 @@ def later(rows):
     rows["runs"][0]["host"] = "elsewhere"
 
 
-def test_times_and_the_order_of_commits_do_not_enter(plain, tmp_path):
-    other = sealed(tmp_path / "s", change=later, order=(1, 0))
+def test_times_and_the_order_of_commits_do_not_enter(plain, place):
+    other = sealed(place / "s", change=later, order=(1, 0))
     assert sd.content_hash(other, "e000000") == sd.content_hash(plain, "e000000")
 
 
-def test_files_and_row_groups_do_not_enter(plain, tmp_path, monkeypatch):
+def test_files_and_row_groups_do_not_enter(plain, place, monkeypatch):
     monkeypatch.setattr(sealing, "MAX_ROWS", {"turns": 14})
     monkeypatch.setitem(TABLES, "turns", replace(TABLES["turns"], row_group=7))
-    other = sealed(tmp_path / "s")
+    other = sealed(place / "s")
     assert len(other.seal_document("e000000")["tables"]["turns"]["files"]) > 1
     assert sd.content_hash(other, "e000000") == sd.content_hash(plain, "e000000")
 
@@ -79,14 +79,14 @@ def members(rows):
 
 
 @pytest.mark.parametrize("change", [score, logprob, text, members])
-def test_any_other_value_does(plain, tmp_path, change):
-    other = sealed(tmp_path / "s", change=change)
+def test_any_other_value_does(plain, place, change):
+    other = sealed(place / "s", change=change)
     assert sd.content_hash(other, "e000000") != sd.content_hash(plain, "e000000")
 
 
-def test_the_hash_is_read_from_the_rows(plain, tmp_path):
-    shutil.copytree(plain.path, tmp_path / "s")
-    store = sd.open(tmp_path / "s")
+def test_the_hash_is_read_from_the_rows(plain, place):
+    copied(plain.path, place / "s")
+    store = sd.open(place / "s")
     directory = store.layout.epochs / "e000000"
     seal = directory / "seal.json"
     seal.write_text(seal.read_text().replace('"content_hash": "', '"content_hash": "0'))

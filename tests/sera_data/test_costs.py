@@ -62,9 +62,9 @@ def vote(node, attempt):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(new_place):
     """Two epochs of 1 task x 2 trees x (2 + 1 + 1) nodes, one success each; epoch 0 by rao with judge votes."""
-    made = small_store(tmp_path_factory.mktemp("costs") / "s", epochs=2, tasks=1, samples=2, k=2)
+    made = small_store(new_place("costs") / "s", epochs=2, tasks=1, samples=2, k=2)
     root = tree_id("small-00000000", 0, task_id(0), 0)
     add(made, 0, "label", {"runs": [span("label", 100, 160)], "labels": [vote(root, n) for n in range(3)]})
     timings = {"load_s": 1.0, "forward_backward_s": 4.0, "step_s": 2.0, "total_s": 10.0}
@@ -134,9 +134,9 @@ def test_command_refuses_an_epoch_that_is_not_there(store, capsys):
     assert "has no epoch 7" in capsys.readouterr().err
 
 
-def test_an_empty_store_costs_nothing(tmp_path, capsys):
-    sd.create(tmp_path / "s")
-    assert main(["data", "costs", str(tmp_path / "s"), "--by", "all", "--json"]) == 0
+def test_an_empty_store_costs_nothing(place, capsys):
+    sd.create(place / "s")
+    assert main(["data", "costs", str(place / "s"), "--by", "all", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {r["total"] for r in facts["cost_calls"]} <= {None, 0}
 

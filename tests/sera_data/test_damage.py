@@ -8,20 +8,21 @@ import sera_data as sd
 from sera_data import damage
 from sera_data.cli import main
 from sera_data.errors import StoreError
+from tests.sera_data.object_server import copied, file_at
 from tests.sera_data.small_store import small_store
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
+def original(new_place):
     """One sealed epoch and one open shard."""
-    store = small_store(tmp_path_factory.mktemp("damage") / "s", tasks=1, samples=1, k=2)
+    store = small_store(new_place("damage") / "s", tasks=1, samples=1, k=2)
     small_store(store.path, tasks=1, samples=1, k=2, sealed=False, run_id="open-1")
     return store.path
 
 
 @pytest.fixture
-def path(original, tmp_path):
-    return shutil.copytree(original, tmp_path / "copy")
+def path(original, place):
+    return copied(original, place / "copy")
 
 
 def footer(data):
@@ -46,9 +47,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
 @pytest.mark.parametrize("harm", [footer, pages, zeros], ids=lambda h: h.__name__)
-@pytest.mark.parametrize("place", ["epochs/e000000/nodes.parquet", "shards/e000001.u0000/turns.parquet"])
-def test_a_damaged_file_is_a_fault_and_named(path, capsys, command, harm, place):
-    file = path / place
+@pytest.mark.parametrize("damaged", ["epochs/e000000/nodes.parquet", "shards/e000001.u0000/turns.parquet"])
+def test_a_damaged_file_is_a_fault_and_named(path, capsys, command, harm, damaged):
+    file = file_at(path, damaged)
     data = bytearray(file.read_bytes())
     harm(data)
     file.write_bytes(bytes(data))
@@ -72,7 +73,7 @@ def test_a_typing_error_reads_no_file(path, capsys, monkeypatch):
 
 
 def test_a_flipped_bit_is_never_sealed(path):
-    file = path / "shards/e000001.u0000/turns.parquet"
+    file = file_at(path, "shards/e000001.u0000/turns.parquet")
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(bytes(data))

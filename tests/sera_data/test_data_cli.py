@@ -13,12 +13,13 @@ import sera_data as sd
 from schemas import TABLES
 from schemas.table import INT32, Column
 from sera_data.cli import main
+from tests.sera_data.object_server import copied, file_at
 from tests.sera_data.small_store import small_store
 
 
 @pytest.fixture
-def path(tmp_path):
-    return str(small_store(tmp_path / "s", tasks=1, samples=1, k=2, sealed=False).path)
+def path(place):
+    return str(small_store(place / "s", tasks=1, samples=1, k=2, sealed=False).path)
 
 
 def sera(capsys, *args, code=0):
@@ -91,7 +92,7 @@ def test_sql_takes_one_query_and_writes_nothing(path, capsys, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     fault = sera(capsys, "sql", path, query, code=2)
     assert fault.startswith("error: sera data sql takes exactly one query")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["s"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sql_file_that_is_no_text(path, capsys, tmp_path):
@@ -114,7 +115,9 @@ def test_describe_prints_every_column(path, capsys):
 def test_verify_names_the_damaged_file(path, capsys):
     sera(capsys, "seal", path)
     store = sd.open(path)
-    shutil.copy(store.layout.epochs / "e000000" / "nodes.parquet", store.layout.epochs / "e000000" / "turns.parquet")
+    shutil.copy(
+        file_at(store.path, "epochs/e000000/nodes.parquet"), file_at(store.path, "epochs/e000000/turns.parquet")
+    )
     assert "turns.parquet: is truncated or changed" in sera(capsys, "verify", path, code=1)
 
 
@@ -145,7 +148,7 @@ def test_hours_that_are_none_are_refused(path, capsys, hours):
 
 def test_a_path_that_is_no_text_is_refused(path, capsys, tmp_path):
     odd = os.fsdecode(os.fsencode(str(tmp_path)) + b"/odd\xff")
-    shutil.copytree(path, odd)
+    copied(path, odd)
     assert "must be UTF-8" in sera(capsys, "verify", odd, code=1)
     (tmp_path / "link").symlink_to(odd)
     assert json.loads(sera(capsys, "verify", tmp_path / "link", "--json"))["problems"] == []
@@ -153,7 +156,7 @@ def test_a_path_that_is_no_text_is_refused(path, capsys, tmp_path):
 
 def test_names_that_readers_could_take_for_patterns(path, capsys, tmp_path):
     for name in ("with space", "quo'te", 'double"quote', "br[ack]et", "st*ar?", "ünï", "{brace}", "a\nb"):
-        copy = shutil.copytree(path, tmp_path / name)
+        copy = copied(path, tmp_path / name)
         assert "sealed e000000" in sera(capsys, "seal", copy)
         assert len(json.loads(sera(capsys, "sql", copy, "select * from scored", "--json"))) > 0
         assert len(sd.open(copy).nodes.pl()) == len(sd.open(copy).nodes.arrow()) == 4

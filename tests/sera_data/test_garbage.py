@@ -6,12 +6,13 @@ import pytest
 
 import sera_data as sd
 from sera_data.errors import StoreError, UsageError
+from tests.sera_data.object_server import file_at
 from tests.sera_data.small_store import small_store
 
 
 @pytest.fixture
-def store(tmp_path):
-    return small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+def store(place):
+    return small_store(place / "s", tasks=1, samples=1, k=2)
 
 
 def test_sealed_shards_stay_an_hour_and_then_go(store):
@@ -42,7 +43,7 @@ def test_open_shards_and_what_a_snapshot_names_are_never_touched(store):
 
 
 def test_shards_are_kept_while_their_seal_is_damaged(store):
-    path = store.layout.epochs / "e000000" / "turns.parquet"
+    path = file_at(store.path, "epochs/e000000/turns.parquet")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(StoreError, match=r"turns.parquet is missing or changed, so the shards of e000000 are kept"):
         sd.collect_garbage(store, sealed_hours=0)
@@ -62,9 +63,9 @@ def test_only_old_staging_goes(store):
         sd.collect_garbage(store, sealed_hours=-1)
 
 
-def test_several_at_once_do_not_trip_over_each_other(tmp_path):
+def test_several_at_once_do_not_trip_over_each_other(place):
     """Each shard leaves by one rename, which succeeds for one of them."""
-    store = small_store(tmp_path / "s", tasks=3, samples=1, k=2)
+    store = small_store(place / "s", tasks=3, samples=1, k=2)
     for name in ("a", "b", "c"):
         (store.layout.staging / name).mkdir()
         (store.layout.staging / name / "half.parquet").write_bytes(b"half")

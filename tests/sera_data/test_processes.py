@@ -39,15 +39,15 @@ def wholly(store):
     return shards
 
 
-def test_two_collectors_at_once_give_the_union(tmp_path):
-    collectors = [start(tmp_path / "s", seed=seed) for seed in (1, 2)]
+def test_two_collectors_at_once_give_the_union(place):
+    collectors = [start(place / "s", seed=seed) for seed in (1, 2)]
     words = [finish(process) for process in collectors]
-    store = sd.open(tmp_path / "s")
+    store = sd.open(place / "s")
     assert [p.name for p in store.layout.plans.iterdir()] == ["e000000.json"]
     assert wholly(store) == [f"e000000.u{i:04d}" for i in range(UNITS)]
     assert sum(w.count("wrote") for w in words) == UNITS
     assert list(store.layout.staging.iterdir()) == []
-    alone = sd.open(tmp_path / "s")
+    alone = sd.open(place / "s")
     assert sd.seal(alone, "e000000").rows["nodes"] == UNITS * 7
 
 
@@ -69,12 +69,12 @@ def test_a_file_size_limit_is_a_full_disk(tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_kills_lose_and_repeat_nothing(tmp_path):
+def test_twenty_kills_lose_and_repeat_nothing(place):
     """Kill -9 while a unit is being committed, twenty times; the store that results equals an undisturbed one."""
     draw = random.Random(20)
     kills, units = 0, 240
     while kills < 20:
-        process = start(tmp_path / "s", units=units)
+        process = start(place / "s", units=units)
         begins, took, since = 0, 0.0, 0.0
         assert process.stdout is not None
         for line in process.stdout:
@@ -93,18 +93,18 @@ def test_twenty_kills_lose_and_repeat_nothing(tmp_path):
         process.stdout.close()
         process.stderr.close()
         kills += 1
-        store = sd.open(tmp_path / "s")
+        store = sd.open(place / "s")
         wholly(store)
         assert sd.verify(store).problems == ()
     left = len(list(store.layout.staging.iterdir()))
     assert left > 0, "no kill struck while files were being written"
-    finish(start(tmp_path / "s", units=units))
-    finish(start(tmp_path / "undisturbed", units=units))
+    finish(start(place / "s", units=units))
+    finish(start(place / "undisturbed", units=units))
     hashes = []
     for name in ("s", "undisturbed"):
-        store = sd.open(tmp_path / name)
+        store = sd.open(place / name)
         assert len(wholly(store)) == units
         hashes.append(sd.seal(store, "e000000").content_hash)
     assert hashes[0] == hashes[1]
-    assert len(sd.collect_garbage(sd.open(tmp_path / "s"), staging_hours=0).staging) == left
+    assert len(sd.collect_garbage(sd.open(place / "s"), staging_hours=0).staging) == left
     print(f"{kills} kills left {left} unfinished directories in staging and lost nothing; {len(TABLES)} tables equal")

@@ -16,13 +16,14 @@ from schemas import TABLES
 from schemas.table import INT32, Column
 from sera_data import duck, sealing, verification, writer
 from sera_data.errors import StoreError
+from tests.sera_data.object_server import file_at
 from tests.sera_data.small_store import CONFIG_HASH, small_store, task_id, unit_rows, write_unit
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory):
+def mixed(new_place):
     """One sealed epoch, one that is only committed, half of it."""
-    store = small_store(tmp_path_factory.mktemp("mixed") / "store", tasks=1, samples=1, k=4)
+    store = small_store(new_place("mixed") / "store", tasks=1, samples=1, k=4)
     units = [{"unit_id": "u0000"}, {"unit_id": "u0001"}]
     plan = sd.claim_plan(store, run_id="live-1", phase="collect", config_hash=CONFIG_HASH, units=units)
     rows = unit_rows(task_id(1), epoch=1, samples=1, k=2, run_id="live-1", tokens=False)
@@ -86,8 +87,8 @@ def test_live_and_sealed_views_differ_by_the_open_shards(mixed):
     assert mixed.connect(view="live").sql("select count(distinct epoch) from nodes").fetchall() == [(2,)]
 
 
-def test_a_shard_and_its_seal_are_never_both_read(tmp_path):
-    store = small_store(tmp_path / "s", tasks=2, samples=1, k=2, sealed=False)
+def test_a_shard_and_its_seal_are_never_both_read(place):
+    store = small_store(place / "s", tasks=2, samples=1, k=2, sealed=False)
     before = canonical(TABLES["turns"], store.turns.arrow())
     listing_before = store.table("turns")
     sd.seal(store, "e000000")
@@ -95,9 +96,9 @@ def test_a_shard_and_its_seal_are_never_both_read(tmp_path):
     assert canonical(TABLES["turns"], listing_before.arrow()) == before  # the older listing still reads its shards
 
 
-def test_a_column_added_later_is_null_in_older_files(tmp_path, monkeypatch):
+def test_a_column_added_later_is_null_in_older_files(place, monkeypatch):
     """A minor version adds a nullable column: old shards and seals, and new ones, are read together."""
-    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+    store = small_store(place / "s", tasks=1, samples=1, k=2)
     added = (*TABLES["scores"].columns, Column("mood", INT32, "Added in 1.9.", nullable=True))
     monkeypatch.setitem(TABLES, "scores", replace(TABLES["scores"], columns=added))
     for module in (duck, sealing, verification, writer):
@@ -118,9 +119,9 @@ def test_a_column_added_later_is_null_in_older_files(tmp_path, monkeypatch):
     assert sd.verify(store).problems == ()
 
 
-def test_a_truncated_or_missing_file_is_named_before_reading(tmp_path):
-    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
-    path = store.layout.epochs / "e000000" / "turns.parquet"
+def test_a_truncated_or_missing_file_is_named_before_reading(place):
+    store = small_store(place / "s", tasks=1, samples=1, k=2)
+    path = file_at(store.path, "epochs/e000000/turns.parquet")
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
     with pytest.raises(StoreError, match=r"turns.parquet has \d+ bytes; seal e000000 records \d+ \(hint: restore"):

@@ -9,6 +9,7 @@ from schemas import TABLES
 from sera_data import sealing
 from sera_data.canonical import sha256_file
 from sera_data.errors import StoreError
+from tests.sera_data.object_server import file_at
 from tests.sera_data.small_store import CONFIG_HASH, RUN, run_row, small_store, task_id, task_row, unit_rows, write_unit
 
 
@@ -18,8 +19,8 @@ def claimed(store, units=1, **changes):
 
 
 @pytest.fixture
-def store(tmp_path):
-    return sd.create(tmp_path / "s")
+def store(place):
+    return sd.create(place / "s")
 
 
 def test_a_sealed_directory_holds_ten_tables_and_their_facts(sealed):
@@ -46,7 +47,7 @@ def test_rows_are_sorted_and_encoded_as_measured(sealed):
         rows = sealed.table(name, epochs=[0]).arrow(table.sort)
         keys = list(zip(*(rows[c].to_pylist() for c in table.sort), strict=True))
         assert keys == sorted(keys)
-    group = pq.read_metadata(sealed.layout.epochs / "e000000" / "turns.parquet").row_group(0)
+    group = pq.read_metadata(file_at(sealed.path, "epochs/e000000/turns.parquet")).row_group(0)
     columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
     assert {c.compression for c in columns.values()} == {"ZSTD"}
     assert "BYTE_STREAM_SPLIT" in columns["logprobs.list.element"].encodings
@@ -134,8 +135,8 @@ def test_different_tasks_of_one_id_are_refused(store):
         sd.seal(store, plan.name)
 
 
-def test_rows_of_an_addition_may_point_to_earlier_seals(tmp_path):
-    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+def test_rows_of_an_addition_may_point_to_earlier_seals(place):
+    store = small_store(place / "s", tasks=1, samples=1, k=2)
     label = store.sql("select * exclude (run_id, epoch, shard_id, inclusion_probability) from labels").pl().to_dicts()
     rows = {"runs": [run_row(phase="label")], "labels": [{**r, "source": "judge", "kind": "judge"} for r in label]}
     rows["labels"] = [{**r, "inclusion_probability": 1.0} for r in rows["labels"]]
@@ -253,7 +254,7 @@ def test_a_group_never_crosses_a_unit(store):
 def test_a_missing_shard_file_stops_the_seal(store):
     plan = claimed(store)
     write_unit(store, plan, "u0000", unit_rows(task_id(0), samples=1, k=2))
-    (store.layout.shards / "e000000.u0000" / "turns.parquet").unlink()
+    (file_at(store.path, "shards/e000000.u0000/turns.parquet")).unlink()
     with pytest.raises(StoreError, match=r"turns\.parquet"):
         sd.seal(store, plan.name)
     assert store.sealed_names() == []

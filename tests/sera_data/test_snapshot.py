@@ -8,8 +8,8 @@ from tests.sera_data.small_store import small_store, write_epoch
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return small_store(tmp_path_factory.mktemp("snap") / "s", epochs=2, tasks=1, samples=1, k=2)
+def store(new_place):
+    return small_store(new_place("snap") / "s", epochs=2, tasks=1, samples=1, k=2)
 
 
 def test_a_snapshot_is_written_once_and_read_back(store):
@@ -42,8 +42,8 @@ def test_only_sealed_directories_can_be_named(store):
         sd.read_snapshot(store, "never")
 
 
-def test_a_snapshot_of_another_seal_is_refused(tmp_path):
-    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+def test_a_snapshot_of_another_seal_is_refused(place):
+    store = small_store(place / "s", tasks=1, samples=1, k=2)
     sd.take_snapshot(store, "mine", directories=["e000000"])
     seal = store.layout.epochs / "e000000" / "seal.json"
     seal.write_text(seal.read_text() + " ")

@@ -39,8 +39,8 @@ def test_a_missing_store_says_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("key, what", [("format_version", "format version"), ("schema_version", "schema version")])
-def test_a_newer_store_is_refused(tmp_path, key, what):
-    store = sd.create(tmp_path / "s")
+def test_a_newer_store_is_refused(place, key, what):
+    store = sd.create(place / "s")
     rewrite(store.layout.store_file, **{key: "2.0"})
     with pytest.raises(
         StoreError, match=rf"store.json: {what} 2.0 is newer than this release.*pip install -U sera-data"
@@ -54,18 +54,18 @@ def test_a_newer_store_is_refused(tmp_path, key, what):
         sd.open(store.path)
 
 
-def test_a_newer_minor_version_is_read(tmp_path):
-    store = sd.create(tmp_path / "s")
+def test_a_newer_minor_version_is_read(place):
+    store = sd.create(place / "s")
     rewrite(store.layout.store_file, schema_version="1.7")
     assert sd.open(store.path).path == store.path
 
 
-def test_a_seal_or_shard_of_a_newer_release_is_refused(tmp_path):
-    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+def test_a_seal_or_shard_of_a_newer_release_is_refused(place):
+    store = small_store(place / "s", tasks=1, samples=1, k=2)
     rewrite(store.layout.epochs / "e000000" / "seal.json", schema_version="3.1")
     with pytest.raises(StoreError, match=r"seal.json: schema version 3.1 is newer"):
         sd.open(store.path).nodes.pl()
-    other = small_store(tmp_path / "o", tasks=1, samples=1, k=2, sealed=False)
+    other = small_store(place / "o", tasks=1, samples=1, k=2, sealed=False)
     rewrite(other.layout.shards / "e000000.u0000" / "commit.json", schema_version="3.1")
     with pytest.raises(StoreError, match=r"commit.json: schema version 3.1 is newer"):
         sd.open(other.path).nodes.pl()
@@ -100,8 +100,8 @@ def test_names_that_do_not_exist(sealed):
         sealed.listing(view="dead")
 
 
-def test_sql_binds_parameters_and_sees_new_shards(tmp_path):
-    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+def test_sql_binds_parameters_and_sees_new_shards(place):
+    store = small_store(place / "s", tasks=1, samples=1, k=2)
     query = "select count(*) from nodes where depth = $depth"
     first = store.sql(query, {"depth": 1})
     assert first.fetchall() == [(2,)]

@@ -5,24 +5,26 @@ import pyarrow.parquet as pq
 import pytest
 
 import sera_data as sd
+from schemas import SCHEMA_VERSION
 from sera_data.canonical import sha256_file
 from sera_data.documents import dump_document, read_document
 from sera_data.errors import StoreError
+from tests.sera_data.object_server import copied, file_at
 from tests.sera_data.small_store import small_store
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    store = small_store(tmp_path_factory.mktemp("verify") / "s", tasks=1, samples=1, k=2)
+def original(new_place):
+    store = small_store(new_place("verify") / "s", tasks=1, samples=1, k=2)
     small_store(store.path, tasks=1, samples=1, k=2, sealed=False, run_id="open-1")
     sd.take_snapshot(store, "mine", directories=["e000000"])
     return store
 
 
 @pytest.fixture
-def store(original, tmp_path):
-    shutil.copytree(original.path, tmp_path / "copy")
-    return sd.open(tmp_path / "copy")
+def store(original, place):
+    copied(original.path, place / "copy")
+    return sd.open(place / "copy")
 
 
 def problems(store):
@@ -48,7 +50,7 @@ def flip(path):
 
 
 @pytest.mark.parametrize(
-    "place", ["epochs/e000000/turns.parquet", "shards/e000001.u0000/nodes.parquet", "epochs/e000000/updates.parquet"]
+    "name", ["epochs/e000000/turns.parquet", "shards/e000001.u0000/nodes.parquet", "epochs/e000000/updates.parquet"]
 )
 @pytest.mark.parametrize(
     "harm, fault",
@@ -58,13 +60,14 @@ def flip(path):
         (lambda p: p.unlink(), "is missing"),
     ],
 )
-def test_a_damaged_file_is_named_with_a_fix(store, place, harm, fault):
-    harm(store.path / place)
+def test_a_damaged_file_is_named_with_a_fix(store, name, harm, fault):
+    damaged = file_at(store.path, name)
+    harm(damaged)
     (found,) = problems(store)
-    assert found.startswith(str(store.path / place))
+    assert found.startswith(str(damaged))
     assert fault in found
     assert "(fix: restore" in found
-    with pytest.raises(StoreError, match=f"has 1 problems: .*{place}"):
+    with pytest.raises(StoreError, match=f"has 1 problems: .*{damaged}"):
         sd.verify(store)
 
 
@@ -79,15 +82,15 @@ def rehash(store, path, rows=None):
 
 
 def test_wrong_schema_rows_and_bytes_are_named(store):
-    path = store.layout.epochs / "e000000" / "labels.parquet"
+    path = file_at(store.path, "epochs/e000000/labels.parquet")
     table = pq.read_table(path)
     pq.write_table(table.drop_columns(["source"]), path)
     rehash(store, path)
-    assert "lacks column 'source' of schema 1.0" in problems(store)[0]
+    assert f"lacks column 'source' of schema {SCHEMA_VERSION}" in problems(store)[0]
 
 
 def test_a_retyped_column_is_named(store):
-    path = store.layout.epochs / "e000000" / "labels.parquet"
+    path = file_at(store.path, "epochs/e000000/labels.parquet")
     table = pq.read_table(path)
     pq.write_table(table.set_column(0, "run_id", pa.array([1] * table.num_rows)), path)
     rehash(store, path)
@@ -95,20 +98,22 @@ def test_a_retyped_column_is_named(store):
 
 
 def test_other_rows_than_recorded_and_unreadable_parquet(store):
-    path = store.layout.epochs / "e000000" / "labels.parquet"
+    path = file_at(store.path, "epochs/e000000/labels.parquet")
     rehash(store, path, rows=3)
     assert "has 4 rows, e000000 records 3" in problems(store)[0]
 
 
 def test_bytes_that_are_not_parquet(store):
-    path = store.layout.epochs / "e000000" / "labels.parquet"
+    path = file_at(store.path, "epochs/e000000/labels.parquet")
     path.write_bytes(b"PAR1 no parquet PAR1")
     rehash(store, path)
     assert "is not readable Parquet" in problems(store)[0]
 
 
 def test_strays_that_a_glob_would_read_are_named(store):
-    shutil.copy(store.layout.epochs / "e000000" / "turns.parquet", store.layout.epochs / "e000000" / "turns-9.parquet")
+    shutil.copy(
+        file_at(store.path, "epochs/e000000/turns.parquet"), store.layout.epochs / "e000000" / "turns-9.parquet"
+    )
     (store.layout.epochs / "copy of e000000").mkdir()
     (store.layout.shards / "e000001.u0077").mkdir()
     found = " ".join(problems(store))

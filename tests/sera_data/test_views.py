@@ -15,8 +15,8 @@ def one(store, query):
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_every_view_works_on_an_empty_store(tmp_path, name):
-    assert sd.create(tmp_path / "s").sql(f"from {name}").fetchall() == []
+def test_every_view_works_on_an_empty_store(place, name):
+    assert sd.create(place / "s").sql(f"from {name}").fetchall() == []
 
 
 def test_factual_are_the_root_branch_0_and_its_child(sealed):
@@ -39,8 +39,8 @@ def test_leaves_are_factual_leaves_of_every_factual_node(sealed):
         assert leaf == f"{tree}/t1d0b0/t1d0b0"
 
 
-def test_a_root_that_never_delegates_is_its_own_leaf(tmp_path):
-    store = small_store(tmp_path / "s", tasks=1, samples=1, k=2)
+def test_a_root_that_never_delegates_is_its_own_leaf(place):
+    store = small_store(place / "s", tasks=1, samples=1, k=2)
     node = store.sql("select * from nodes where parent_id is null").pl().to_dicts()[0]
     connection = store.connect()
     connection.register("lonely", store.sql("from nodes where depth = 0").pl())
@@ -113,8 +113,8 @@ def test_pairs_are_successes_against_failures_of_one_delegation(sealed):
     assert gaps == {0.5: 12 * TREES, 0.25: 4 * TREES}
 
 
-def test_trees_compare_forked_with_plain(sealed, tmp_path):
-    plain = small_store(tmp_path / "s", epochs=2, k=1)
+def test_trees_compare_forked_with_plain(sealed, place):
+    plain = small_store(place / "s", epochs=2, k=1)
     query = (
         "select task_id, sample, success, n_nodes, n_turns, n_tokens, max_depth, n_delegations from trees order by all"
     )
@@ -162,8 +162,8 @@ def label(node, tree, task, source, value, **changes):
 
 
 @pytest.fixture
-def judged(tmp_path):
-    return sd.create(tmp_path / "s")
+def judged(place):
+    return sd.create(place / "s")
 
 
 def add_labels(store, rows):

@@ -8,8 +8,8 @@ from tests.sera_data.small_store import CONFIG_HASH, RUN, small_store, task_id, 
 
 
 @pytest.fixture
-def store(tmp_path):
-    return sd.create(tmp_path / "s")
+def store(place):
+    return sd.create(place / "s")
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_provenance_is_filled_in_and_checked(store, plan, rows):
         write_unit(store, plan, "u0001", rows)
 
 
-def test_a_unit_of_a_sealed_plan_is_refused_or_known(tmp_path, rows):
-    store = small_store(tmp_path / "sealed", tasks=2, samples=1, k=2, sealed=False)
+def test_a_unit_of_a_sealed_plan_is_refused_or_known(place, rows):
+    store = small_store(place / "sealed", tasks=2, samples=1, k=2, sealed=False)
     sd.seal(store, "e000000")
     plan = sd.read_plan(store, "e000000")
     assert write_unit(store, plan, "u0001", rows).already_committed
