@@ -11,7 +11,7 @@ another config there is refused. It ends early when score minus label has risen 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from learn.epochs import collect_epochs
 from learn.feed import require_loss, schedule_of
 from learn.learn_cli import policy_directory
 from learn.method import open_method
-from learn.process import run_phase
+from learn.process import run_parts, run_phase
 from learn.rule import Method
 from learn.state_file import read_object, replace_file
 from sera_data.canonical import canonical_json
@@ -54,8 +54,8 @@ class Step:
 class Loop:
     """A loop in a directory."""
 
-    def __init__(self, config: LoopConfig, out: Path, *, run: Runner = run_phase) -> None:
-        self.config, self.out, self.run = config, out, run
+    def __init__(self, config: LoopConfig, out: Path, *, run: Runner = run_phase, launch: Sequence[str] = ()) -> None:
+        self.config, self.out, self.run, self.launch = config, out, run, launch
         self.store = out / "store"
         self.steps: list[Step] = []
         self.divergence: dict[str, Any] | None = None  # set when the loop stopped because scores run away from labels
@@ -101,8 +101,10 @@ class Loop:
         kinds = [(kind, i) for i in range(self.config.epochs) for kind in ("collect", "learn")]
         return [(kind, i) for kind, i in kinds if kind == "collect" or i < last]
 
-    def play(self, on_step: Callable[[Step, int], None] = lambda step, total: None) -> None:
-        """Run every step that is not done."""
+    def play(
+        self, on_step: Callable[[Step, int], None] = lambda step, total: None, *, until: tuple[str, int] | None = None
+    ) -> None:
+        """Run every step that is not done, up to the one named by kind and index."""
         todo = self.plan()
         for number, (kind, index) in enumerate(todo):
             if number == len(self.steps):
@@ -112,7 +114,7 @@ class Loop:
                 on_step(step, len(todo))
                 self._collect(step) if kind == "collect" else self._learn(step)
                 self._save()
-            if kind == "collect" and self._watch(step):
+            if (kind == "collect" and self._watch(step)) or (kind, index) == until:
                 return
 
     def _collect(self, step: Step) -> None:
@@ -121,9 +123,50 @@ class Loop:
         if self._newest() > step.before:  # sealed, and killed before that was noted here
             step.result = {"epoch": self._newest()}
             return
-        groups = ",".join(f"{purpose}={n}" for purpose, n in step.groups.items())
+        command, parts = self._collect_command(step.groups), self.config.processes.collect
+        played = self._is_played(step.before + 1)
+        if parts == 1 and not played:
+            step.result = self.run([*command, "--seal"])
+            return
+        if not played:
+            run_parts(command, parts=parts)
+        self.run(["data", "seal", self.store])
+        step.result = {"epoch": self._newest()}
+
+    def _collect_command(self, wanted: dict[str, int]) -> list[str | Path]:
+        groups = ",".join(f"{purpose}={n}" for purpose, n in wanted.items())
         command: list[str | Path] = ["collect", "--config", self.out / "collect.yaml", "--store", self.store]
-        step.result = self.run([*command, "--policy", str(self.policy()), "--groups", groups, "--seal"])
+        return [*command, "--policy", self.served(), "--groups", groups]
+
+    def collect_part(self, index: int, shard: str) -> dict[str, Any]:
+        """Play one part of a collect step beside processes that play the others; it writes nothing but units.
+
+        `play` seals the epoch and notes the step when all have ended. LoopError while an earlier step is open.
+        """
+        self._read()
+        number = self.plan().index(("collect", index))
+        if len(self.steps) > number and self.steps[number].result is not None:
+            return self.steps[number].result or {}  # started again after all was over
+        done = sum(step.result is not None for step in self.steps[:number])
+        if done < number or not (self.out / "collect.yaml").exists():
+            msg = f"{self.out} has done {done} of the {number} steps before collect {index}"
+            raise LoopError(msg, hint="run them first: sera loop with --until, or submit the jobs in their order")
+        epoch = 1 + self._collected() if number else 0
+        command = self._collect_command(self.groups(self.version()))
+        return self.run([*command, "--shard", shard, "--epoch", str(epoch)])
+
+    def _is_played(self, epoch: int) -> bool:
+        """Whether other processes have played all units of an epoch already, so that no policy need be opened."""
+        import sera_data
+        from sera_data.plan import read_plan
+
+        if not (self.store / "store.json").exists():
+            return False
+        store, name = sera_data.open(self.store), f"e{epoch:06d}"
+        if not store.layout.plan_file(name).exists():
+            return False
+        plan = read_plan(store, name)
+        return plan.committed() == set(plan.unit_ids)
 
     def _watch(self, step: Step) -> bool:
         """Whether scores run away from labels: asked of `sera audit` once per epoch, from the third on."""
@@ -141,7 +184,9 @@ class Loop:
         self._save()
         command: list[str | Path] = ["learn", "--config", self.out / "learn.yaml", "--store", self.store]
         command += ["--from", self.policy(), "--out", self.out / "learn", "--epoch", str(self._collected())]
-        step.result = self.run(command)
+        ranks, launch = self.config.processes.learn, self.launch
+        alone = ranks == 1 and not launch
+        step.result = self.run(command) if alone else run_phase(command, ranks=ranks, launch=launch)
 
     def _collected(self) -> int:
         """Epoch of the newest collect phase of this loop."""
@@ -165,6 +210,11 @@ class Loop:
         """The policy of the next phase: that of the newest learn phase, or the start."""
         done = [step.result for step in self.steps if step.kind == "learn" and step.result is not None]
         return Path(done[-1]["policy"]) if done else policy_directory(self.config.policy)
+
+    def served(self) -> str:
+        """The same as the spec that collect phases open."""
+        directory, engine = str(self.policy()), self.config.engine
+        return directory if engine == "transformers" else f"{engine}:{directory}"
 
     def version(self) -> int:
         """Version of that policy."""

@@ -49,8 +49,8 @@ def collect(store, *more):
 
 def test_an_array_gives_the_store_of_one_process_and_a_late_task_begins_no_other_epoch(tmp_path, monkeypatch):
     once = sealed_hash(*play(tmp_path / "once", small_config())[:2])
-    for number in (2, 0, 1, 2):  # the last one was put back into the queue after all was done
-        for name, value in task(number, 0, 2).items():
+    for number in (1, 0, 1):  # the last one was put back into the queue after all was done
+        for name, value in task(number, 0, 1).items():
             monkeypatch.setenv(name, value)
         done = collect(tmp_path / "array", "--shard", "slurm", "--epoch", "0", "--seal")
         assert done.exit_code == 0, done.output
