@@ -34,9 +34,9 @@ calibrated as (
     select
         *,
         least(greatest(round(1 / (1 + exp(
-            case when $plant = 'easy tasks' then 0.2 - 4 * task_normal - 0.5 * branch_normal
+            case when $plant = 'easy tasks' then 0.2 - 5 * task_normal - 0.75 * branch_normal
             else 0.2 - 0.4 * task_normal - 0.3 * launch_normal - 1.2 * branch_normal end
-        )), 1), 0.1), if($plant = 'easy tasks', 0.9, 0.8)) as clean
+        )), 1), if($plant = 'easy tasks', 0.05, 0.1)), if($plant = 'easy tasks', 0.95, 0.8)) as clean
     from drawn
 ),
 judged as (
