@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from learn.datum import Datum
+from learn.datum import Datum, with_advantages
 from learn.depth_rule import DepthRule
 from learn.registered import Registered, query, scratch
 
@@ -59,7 +58,8 @@ def batch_weights(datums: Sequence[Datum], *, rule: DepthRule = PUBLISHED) -> di
 def weigh(datums: Sequence[Datum], *, clip: float = CLIP, rule: DepthRule = PUBLISHED) -> list[Datum]:
     """The same datums with advantages times their depth's weight, cut to [-clip, clip]."""
     weights = batch_weights(datums, rule=rule)
-    return [
-        replace(d, advantages=np.clip(d.advantages * np.float32(weights[d.depth]), -clip, clip).astype(np.float32))
-        for d in datums
-    ]
+    done = []
+    for datum in datums:
+        advantages = datum.advantages * np.float32(weights[datum.depth])
+        done.append(with_advantages(datum, np.clip(advantages, -clip, clip, out=advantages)))
+    return done

@@ -4,7 +4,7 @@ Invariant: a turn's full prompt is its base turn's full prompt + completion + it
 reproduces exactly what the engine saw; nothing is re-tokenised. Turns that extend each other share one sequence, every
 credited turn is trained in exactly one, and a sequence ends with its last trained token.
 
-Memory: the turns of at most `chunk` trajectories are read at a time.
+Memory: read one by one, the turns of at most `chunk` trajectories; in bulk, those of a call.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -20,8 +21,10 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from learn.bulk import bulk_datums
 from learn.datum import Datum
 from learn.registered import Registered, query
+from learn.turn_files import local_files
 from sera_data.errors import StoreError
 
 CHUNK = 256
@@ -54,8 +57,23 @@ def build_datums(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame, *, c
     """Datums of credit rows (see Credit.training_rows), ordered by stage, group and trajectory.
 
     Advantages are those of the rows; depth weights come later, on the batch. Raises StoreError for a credited turn
-    whose tokens, log-probabilities or base turn are not in the store.
+    whose tokens, log-probabilities or base turn are not in the store. Ordinary turns of a store on disk are read in
+    bulk (`learn.bulk`), all others one by one.
     """
+    files = local_files(connection)
+    for _, part in rows.sort("stage").group_by("stage", maintain_order=True):
+        found = _in_bulk(files, part)
+        yield from _one_by_one(connection, part, chunk=chunk) if found is None else found
+
+
+def _in_bulk(files: Sequence[Path], rows: pl.DataFrame) -> list[Datum] | None:
+    try:
+        return bulk_datums(files, rows) if files else None
+    except (pa.ArrowException, OSError):
+        return None  # reading the same files through the connection says which one is damaged
+
+
+def _one_by_one(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame, *, chunk: int) -> Iterator[Datum]:
     trajectories = _trajectories(rows)
     for start in range(0, len(trajectories), chunk):
         part = trajectories[start : start + chunk]
