@@ -20,6 +20,7 @@ from analysis.metrics import HEADLINES
 from analysis.query import counted, rows
 from analysis.results import Audit, Epoch
 from sera_data.errors import UsageError
+from sera_data.place import ObjectPath
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def run_audit(
-    store: Store | str | Path,
+    store: Store | str | Path | ObjectPath,
     *,
     view: View = "live",
     snapshot: str | None = None,
@@ -47,7 +48,7 @@ def run_audit(
     """
     import sera_data as sd
 
-    opened = sd.open(store) if isinstance(store, str | Path) else store
+    opened = sd.open(store) if isinstance(store, str | Path | ObjectPath) else store
     _require_epochs(opened, epochs)
     with contextlib.ExitStack() as stack:
         if con is None:
@@ -111,7 +112,7 @@ def measured(con: duckdb.DuckDBPyConnection, *, margin: float, gates: GateFile |
     return {**parts, "sections": evidence.sections(parts)}
 
 
-def epoch_summary(store: Store | str | Path, *, reps: int = 0) -> list[Epoch]:
+def epoch_summary(store: Store | str | Path | ObjectPath, *, reps: int = 0) -> list[Epoch]:
     """The learning table of a store, without intervals unless `reps` is given."""
     return run_audit(store, reps=reps).epochs
 

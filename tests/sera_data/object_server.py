@@ -12,6 +12,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 BUCKET = "sera-tests"
 KEYS = {"AWS_ACCESS_KEY_ID": "test-key", "AWS_SECRET_ACCESS_KEY": "test-secret", "AWS_REGION": "us-east-1"}
 SERVER = """
@@ -103,6 +105,12 @@ def let_tests_harm():
     ObjectPath.write_bytes = write_bytes
     ObjectPath.write_text = lambda path, text, encoding="utf-8": write_bytes(path, text.encode(encoding))
     ObjectPath.unlink = lambda path: bucket(path.bucket).delete([path.key])
+
+
+def on_disk(reason):
+    """For a test of files: it runs on disk alone, for the reason given."""
+    assert reason
+    return pytest.mark.parametrize("medium", ["disk"], indirect=True)
 
 
 def file_at(root, name):

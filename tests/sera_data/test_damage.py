@@ -8,7 +8,7 @@ import sera_data as sd
 from sera_data import damage
 from sera_data.cli import main
 from sera_data.errors import StoreError
-from tests.sera_data.object_server import copied, file_at
+from tests.sera_data.object_server import copied, file_at, on_disk
 from tests.sera_data.small_store import small_store
 
 
@@ -84,6 +84,7 @@ def test_a_flipped_bit_is_never_sealed(path):
     assert list(store.layout.staging.iterdir()) == []
 
 
+@on_disk("it removes a directory")
 def test_a_connection_whose_files_are_gone_says_so(path):
     connection = sd.open(path).connect()
     shutil.rmtree(path / "shards/e000001.u0000")

@@ -13,7 +13,7 @@ import sera_data as sd
 from schemas import TABLES
 from schemas.table import INT32, Column
 from sera_data.cli import main
-from tests.sera_data.object_server import copied, file_at
+from tests.sera_data.object_server import copied, file_at, on_disk
 from tests.sera_data.small_store import small_store
 
 
@@ -112,6 +112,7 @@ def test_describe_prints_every_column(path, capsys):
     assert "prompt_sha256" in text
 
 
+@on_disk("it copies one file over another")
 def test_verify_names_the_damaged_file(path, capsys):
     sera(capsys, "seal", path)
     store = sd.open(path)

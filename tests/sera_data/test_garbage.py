@@ -6,7 +6,7 @@ import pytest
 
 import sera_data as sd
 from sera_data.errors import StoreError, UsageError
-from tests.sera_data.object_server import file_at
+from tests.sera_data.object_server import file_at, on_disk
 from tests.sera_data.small_store import small_store
 
 
@@ -15,6 +15,7 @@ def store(place):
     return small_store(place / "s", tasks=1, samples=1, k=2)
 
 
+@on_disk("it sets file times")
 def test_sealed_shards_stay_an_hour_and_then_go(store):
     assert sd.collect_garbage(store).shards == ()
     listed = sd.collect_garbage(store, sealed_hours=0, dry_run=True)
@@ -50,6 +51,7 @@ def test_shards_are_kept_while_their_seal_is_damaged(store):
     assert store.shard_ids() == ["e000000.u0000"]
 
 
+@on_disk("it sets file times")
 def test_only_old_staging_goes(store):
     for name, age in (("e000001.u0000.host.1", 90_000), ("e000001.u0001.host.2", 60)):
         path = store.layout.staging / name
@@ -63,6 +65,7 @@ def test_only_old_staging_goes(store):
         sd.collect_garbage(store, sealed_hours=-1)
 
 
+@on_disk("it makes directories in _staging/")
 def test_several_at_once_do_not_trip_over_each_other(place):
     """Each shard leaves by one rename, which succeeds for one of them."""
     store = small_store(place / "s", tasks=3, samples=1, k=2)

@@ -77,6 +77,7 @@ def test_a_store_has_the_same_life_as_on_disk(objects, tmp_path):
     assert not any(key.startswith(("shards/", "_staging/")) for key in keys(far.path))
 
 
+@pytest.mark.slow
 def test_a_query_of_somebody_else_reads_the_store_and_nothing_beside_it(objects, tmp_path):
     import duckdb
 
@@ -148,6 +149,7 @@ COMMIT_CALLS, SEAL_CALLS = 9, 11
 MOMENTS = [(at, after) for at in (1, 5, COMMIT_CALLS - 1, COMMIT_CALLS) for after in (False, True)]
 
 
+@pytest.mark.slow
 def test_the_calls_that_a_crash_can_strike_are_known(template, objects):
     copied(template / "one", objects / "s")
     assert struck(lambda: commit(objects / "s")) == COMMIT_CALLS
@@ -259,6 +261,7 @@ def test_a_partial_seal_and_a_late_commit_cannot_both_win(objects):
         write_unit(store, plan, "u0001", ROWS["u0001"])
 
 
+@pytest.mark.slow
 def test_a_commit_while_a_partial_seal_uploads_stops_the_seal(objects, monkeypatch):
     store, plan = planned(objects / "s")
     write_unit(store, plan, "u0000", ROWS["u0000"])
@@ -397,18 +400,20 @@ def test_a_throttled_server_only_takes_longer(throttled, objects):
 def test_a_server_that_never_recovers_is_a_fault_without_secrets(throttled, objects, monkeypatch):
     throttled.times = 0
     store, plan = planned(objects / "s")
-    write_unit(store, plan, "u0000", ROWS["u0000"])
+    writer = sd.ShardWriter(store, plan, "u0001")
+    writer.extend("runs", ROWS["u0001"]["runs"])
+    monkeypatch.setattr(sd.Plan, "has_committed", lambda *_: False)  # the server fails after the first look
     monkeypatch.setattr(client, "RETRY_SECONDS", 0.5)
     throttled.behind = None
     client.bucket.cache_clear()
-    monkeypatch.setattr(sd.Plan, "has_committed", lambda *_: False)  # the server fails after the first look
     with pytest.raises(StoreError, match=r"shard e000000\.u0001 was not committed: .*nothing was lost") as caught:
-        write_unit(store, plan, "u0001", ROWS["u0001"])
+        writer.commit()
     with pytest.raises(ObjectFault, match=rf"{store.path}/store\.json.*hint: nothing was lost") as reading:
         sd.open(store.path)
     assert not any(secret in f"{caught.value}{reading.value}" for secret in ("test-secret", "test-key"))
 
 
+@pytest.mark.slow
 def test_nothing_in_the_bucket_knows_the_keys(objects):
     store = small_store(objects / "s", tasks=1, samples=1, k=2)
     held = bucket_of(store.path.bucket)

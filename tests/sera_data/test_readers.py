@@ -16,7 +16,7 @@ from schemas import TABLES
 from schemas.table import INT32, Column
 from sera_data import duck, sealing, verification, writer
 from sera_data.errors import StoreError
-from tests.sera_data.object_server import file_at
+from tests.sera_data.object_server import file_at, on_disk
 from tests.sera_data.small_store import CONFIG_HASH, small_store, task_id, unit_rows, write_unit
 
 
@@ -131,6 +131,7 @@ def test_a_truncated_or_missing_file_is_named_before_reading(place):
         store.nodes.pl()
 
 
+@on_disk("it fills _staging/")
 def test_what_is_in_staging_is_never_read(mixed):
     before = len(mixed.nodes.pl())
     leftover = mixed.layout.staging / "e000001.u0000.host.1"

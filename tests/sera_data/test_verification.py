@@ -9,7 +9,7 @@ from schemas import SCHEMA_VERSION
 from sera_data.canonical import sha256_file
 from sera_data.documents import dump_document, read_document
 from sera_data.errors import StoreError
-from tests.sera_data.object_server import copied, file_at
+from tests.sera_data.object_server import copied, file_at, on_disk
 from tests.sera_data.small_store import small_store
 
 
@@ -81,6 +81,7 @@ def rehash(store, path, rows=None):
     (store.layout.snapshots / "mine.json").unlink()
 
 
+@on_disk("it rewrites a file with another schema")
 def test_wrong_schema_rows_and_bytes_are_named(store):
     path = file_at(store.path, "epochs/e000000/labels.parquet")
     table = pq.read_table(path)
@@ -89,6 +90,7 @@ def test_wrong_schema_rows_and_bytes_are_named(store):
     assert f"lacks column 'source' of schema {SCHEMA_VERSION}" in problems(store)[0]
 
 
+@on_disk("it rewrites a file with another schema")
 def test_a_retyped_column_is_named(store):
     path = file_at(store.path, "epochs/e000000/labels.parquet")
     table = pq.read_table(path)
@@ -97,12 +99,14 @@ def test_a_retyped_column_is_named(store):
     assert "column 'run_id' is int64, not string" in problems(store)[0]
 
 
+@on_disk("it rewrites a file with another schema")
 def test_other_rows_than_recorded_and_unreadable_parquet(store):
     path = file_at(store.path, "epochs/e000000/labels.parquet")
     rehash(store, path, rows=3)
     assert "has 4 rows, e000000 records 3" in problems(store)[0]
 
 
+@on_disk("it rewrites a file with another schema")
 def test_bytes_that_are_not_parquet(store):
     path = file_at(store.path, "epochs/e000000/labels.parquet")
     path.write_bytes(b"PAR1 no parquet PAR1")
@@ -110,6 +114,7 @@ def test_bytes_that_are_not_parquet(store):
     assert "is not readable Parquet" in problems(store)[0]
 
 
+@on_disk("it makes empty directories")
 def test_strays_that_a_glob_would_read_are_named(store):
     shutil.copy(
         file_at(store.path, "epochs/e000000/turns.parquet"), store.layout.epochs / "e000000" / "turns-9.parquet"
