@@ -1,8 +1,8 @@
 """Sealed turns -> packed batches: the learner's reading against `datasets` with a padding collator, in one run.
 
 Both read the same sealed file (as the seal writes it; made-up turns of real sizes, 1 to 39 to a node, 20-120 new prompt
-tokens, one in twenty 600, and 30-150 completion tokens), in one thread, and end with tensors. Ours: credit rows of every
-turn -> datums (turns of a node merged, spans, log-probabilities, advantages) -> depth weights -> packing plan ->
+tokens, one in twenty 600, and 30-150 completion tokens), in one thread, and end with tensors. Ours: credit rows of
+every turn -> datums (turns of a node merged, spans, log-probabilities, advantages) -> depth weights -> packing plan ->
 micro-batches of 16,384 tokens. Theirs: rows in torch format -> prompt and completion joined -> batches of 8, padded to
 the longest. Tokens are real ones, never padding; CPU seconds of the process, the best of some rounds in turn. Exit code
 1 below 40 M tokens per core-second, 20 x or a fill of 98 %; --ratios leaves the absolute figure out, which says nothing
