@@ -37,7 +37,9 @@ def plan(
     accelerator: Annotated[
         str | None, typer.Option(help="h200, h100, a100-80gb, l4 or rtx-4090: memory and limits of speed.")
     ] = None,
-    gpu_memory: Annotated[float | None, typer.Option(help="GB of one GPU; the accelerator's, else 24.")] = None,
+    gpu_memory: Annotated[
+        float | None, typer.Option(min=0.1, help="GB of one GPU; the accelerator's, else 24.")
+    ] = None,
     lora: Annotated[int | None, typer.Option(min=1, help="Rank of adapters, instead of learn.lora.")] = None,
     rate: Annotated[
         list[str] | None, typer.Option(help="Known tokens/s of a GPU: collect=9000 or learn=8000,12000,14000.")

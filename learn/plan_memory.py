@@ -24,7 +24,9 @@ BUCKET = 500_000_000
 CONTEXT, COMMUNICATOR, FRAGMENTS = 0.8e9, 0.6e9, 0.05
 """Bytes of a CUDA context and of NCCL's buffers, and the share that the allocator leaves unused: stated figures."""
 
-TILE = 2**25
+TILE, KEEP = 2**24, 2**27
+"""Elements of a tile of the output layer, and of the exponentials that it keeps for backward (learn.vocabulary)."""
+
 SERVED, ENGINE = 0.9, 2e9
 """Share of the memory that a serving engine takes, and what it needs beside weights and cache."""
 
@@ -172,7 +174,7 @@ def output_bytes(shape: ModelShape, how: Training) -> float:
     rows = max(1, round(how.tokens * how.trained))
     height = min(rows, how.chunk)
     width = min(shape.vocabulary, max(1, TILE // height))
-    tiles = 2 * 4 * height * width
+    tiles = 4 * (2 * height * width + min(KEEP, rows * shape.vocabulary))
     element = 2 if how.precision == "mixed" else 4
     results = rows * shape.hidden * element + 4 * 4 * rows
     if element == 4:

@@ -28,14 +28,10 @@ WATCHED = ("world", "budgets", "sampling", "delegation", "rubric", "policy")
 
 @dataclass(frozen=True, slots=True)
 class CollectSpeed:
-    """tokens: completion tokens per second and process while all slots are busy; edge: seconds of start and stragglers.
-
-    devices: accelerators per process, 0 on CPUs.
-    """
+    """tokens: completion tokens per second and process while all slots are busy; edge: seconds of start and end."""
 
     tokens: Spread
     edge: Spread
-    devices: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +156,7 @@ def _collect_speed(rows: Sequence[Mapping[str, Any]]) -> CollectSpeed | None:
         speed = row["middle_tokens"] / (0.5 * row["elapsed_s"])
         speeds.append(speed / row["processes"])
         edges.append(max(0.0, row["elapsed_s"] - row["tokens"] / speed))
-    devices = max(row["accelerators"] / row["processes"] for row in timed)
-    return CollectSpeed(_range(speeds), _range(edges), devices)
+    return CollectSpeed(_range(speeds), _range(edges))
 
 
 def _learn_speed(updates: Sequence[Mapping[str, Any]], phases: Sequence[Mapping[str, Any]]) -> LearnSpeed | None:

@@ -79,7 +79,8 @@ def test_higher_stages_never_need_more_on_many_gpus_and_one_gpu_gains_nothing():
 
 
 def test_the_output_layer_is_counted_as_the_learner_computes_it():
-    from learn.vocabulary import TILE, peak_bytes
+    from learn.plan_memory import KEEP, TILE
+    from learn.vocabulary import peak_bytes
 
     for tokens, trained, chunk, precision in (
         (60_000, 1.0, 2048, "mixed"),
@@ -90,9 +91,9 @@ def test_the_output_layer_is_counted_as_the_learner_computes_it():
         size = 2 if precision == "mixed" else 4
         want = peak_bytes(round(tokens * trained), QWEN.vocabulary, QWEN.hidden, chunk=chunk, bytes_per_weight=size)
         assert output_bytes(QWEN, how) == want
-    from learn.plan_memory import TILE as planned
+    import learn.vocabulary as learner
 
-    assert planned == TILE
+    assert (learner.TILE, learner.KEEP) == (TILE, KEEP)
     assert output_bytes(QWEN, Training(tokens=60_000, trained=1.0)) < 2 * GIB
 
 

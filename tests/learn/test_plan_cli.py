@@ -1,0 +1,153 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from learn.loop_cli import app as loop_app
+from learn.plan_cli import app
+from sera_data.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+STORE = ROOT / "examples" / "store"
+TEXTCRAFT, TEXTWORLD = ROOT / "configs" / "h200_textcraft.yaml", ROOT / "configs" / "h200_textworld.yaml"
+CLUSTER = ["--nodes", "2", "--gpus", "8", "--accelerator", "h200"]
+
+
+def plan(*arguments):
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def loop(config, *more):
+    result = CliRunner().invoke(
+        loop_app, ["--config", str(config), "--out", "nowhere", "--dry-run", "--json", *more], catch_exceptions=False
+    )
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("path,updates,context,reply", [(TEXTCRAFT, 250, 10_240, 512), (TEXTWORLD, 400, 13_312, 3072)])
+def test_the_papers_settings_resolve_on_any_machine(path, updates, context, reply, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = loop(path)
+    config = body["config"]
+    learn, collect = config["learn"], config["collect"]
+    assert body["start"] == {
+        "policy": "/models/Qwen3-4B-Instruct-2507", "version": None, "here": False, "engine": "vllm"
+    }  # fmt: skip
+    assert config["epochs"] * learn["updates_per_collect"] == updates
+    assert (learn["groups_per_update"], collect["samples"]) == (8, 8)
+    optimizer = learn["optimizer"]
+    assert (optimizer["lr"], optimizer["weight_decay"], optimizer["betas"]) == (3e-6, 0.017, [0.9, 0.95])
+    assert (optimizer["eps"], optimizer["gradient_clip"]) == (1e-8, 1.0)
+    assert (learn["loss"]["ratio_min"], learn["loss"]["ratio_max"]) == (0.0, 5.0)
+    assert learn["engine"]["tokens_per_micro_batch"] == 60_000
+    budgets, sampling = collect["budgets"], collect["sampling"]
+    assert (budgets["turns"], budgets["depth"], budgets["context"]) == (20, 3, context)
+    assert (sampling["act"]["max_tokens"], sampling["act"]["temperature"]) == (reply, 1.0)
+    assert (sampling["writer"]["temperature"], sampling["scorer"]["temperature"]) == (1.0, 0.0)
+    assert (collect["delegation"]["k"], collect["delegation"]["environment_cap"]) == (8, 16)
+    assert collect["rubric"]["min_items"] == 2
+    assert list(tmp_path.iterdir()) == []  # a rehearsal leaves nothing
+
+
+def test_the_options_of_the_serving_engine_are_ones_that_it_takes():
+    from collect.vllm_options import VllmOptions, read_vllm_options
+
+    for path in (TEXTCRAFT, TEXTWORLD):
+        found = read_vllm_options(VllmOptions, loop(path)["config"]["collect"]["policy"]["options"])
+        assert (found.dtype, found.memory) == ("bfloat16", 0.9)
+
+
+def test_the_schedule_of_the_first_two_epochs_is_that_of_the_method():
+    body = plan("--config", TEXTCRAFT, *CLUSTER)
+    assert body["epochs"][0]["groups"] == {"execution": 120}
+    assert body["epochs"][1]["groups"] == {"execution": 72, "delegation": 24, "rubric": 24}
+    assert body["total"]["updates"] == 250
+    assert body["total"]["trees"] == 25 * 120 * 8
+
+
+def test_an_unknown_engine_or_a_contradiction_is_refused_in_the_rehearsal():
+    with pytest.raises(UsageError, match="no engine 'sglang'"):
+        loop(TEXTCRAFT, "--set", "engine=sglang")
+    from sera_data.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=r"needs rubrics in execution groups"):
+        loop(TEXTCRAFT, "--set", "collect.rubric={for: [rubric]}")
+
+
+def test_the_24_gb_question_has_an_answer():
+    with_adapters = ["--model", "qwen3-4b", "--lora", "16", "--gpu-memory", "24"]
+    small = ["--set", "learn.engine.recompute=true", "--set", "learn.engine.tokens_per_micro_batch=16384"]
+    stages = plan(*with_adapters, *small)["memory"]["stages"]
+    assert [s["fits"] for s in stages] == [True] * 4
+    assert all(s["most_tokens_per_micro_batch"] > 16_384 for s in stages)
+    assert not any(s["fits"] for s in plan("--model", "qwen3-4b", "--gpu-memory", "24", *small)["memory"]["stages"])
+
+
+def test_a_store_lends_its_figures():
+    body = plan("--config", ROOT / "configs" / "demo.yaml", "--from", STORE)
+    assert set(body["sources"].values()) == {"measured"}
+    epoch = body["epochs"][0]
+    assert epoch["trees"] == 152  # as many as the epochs of that store, so the plan must find what is there
+    found = sum(role["calls"]["expected"] for role in epoch["roles"].values())
+    assert found == pytest.approx((3761 + 2568) / 2, rel=1e-3)
+    sizes = sum(path.stat().st_size for path in STORE.glob("epochs/*/*.parquet"))
+    assert epoch["store_bytes"]["expected"] == pytest.approx(sizes / 2, rel=1e-3)
+    for phase in ("collect_s", "learn_s"):
+        assert epoch[phase]["low"] < epoch[phase]["expected"] < epoch[phase]["high"]
+    two = plan("--config", ROOT / "configs" / "demo.yaml", "--from", STORE, "--set", "collect.samples=16")["epochs"][0]
+    assert two["roles"]["act"]["written"]["expected"] == pytest.approx(2 * epoch["roles"]["act"]["written"]["expected"])
+    assert two["collect_s"]["expected"] < 2 * epoch["collect_s"]["expected"]  # the edges are paid once
+
+
+def test_given_figures_replace_measured_ones_and_other_settings_are_told():
+    body = plan(
+        "--config", TEXTCRAFT, "--from", STORE, *CLUSTER, "--rate", "collect=9000", "--rate", "learn=8000,12000,14000"
+    )
+    assert (body["sources"]["collect speed"], body["sources"]["learn speed"]) == ("given", "given")
+    assert "budgets.turns" in body["notes"][0]
+
+
+def test_prices_and_gpu_hours_make_a_cost(tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\nmodels: {judge: {input: 1.0, output: 4.0}}\n")
+    body = plan("--config", TEXTWORLD, *CLUSTER, "--prices", prices, "--gpu-hour", "2,3,4")
+    cost = body["cost"]
+    assert (cost["currency"], list(cost["tokens"])) == ("EUR", ["judge"])
+    assert cost["total"]["expected"] == pytest.approx(cost["tokens"]["judge"]["expected"] + cost["gpus"]["expected"])
+    assert cost["gpus"]["high"] == pytest.approx(4 * cost["gpu_hours"]["high"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "arguments,word",
+    [
+        (["--rate", "decode=1"], "collect|learn"),
+        (["--rate", "collect=0"], "above 0"),
+        (["--assume", "agents"], "--assume wants"),
+        (["--accelerator", "tpu"], "no accelerator"),
+        (["--model", "nowhere"], "no model"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(arguments, word):
+    with pytest.raises(UsageError, match=word.replace("|", r"\|")):
+        CliRunner().invoke(app, ["--json", *arguments], catch_exceptions=False)
+
+
+def test_the_tables_fit_a_terminal_and_name_their_sources():
+    result = CliRunner().invoke(app, ["--config", str(TEXTCRAFT), *CLUSTER, "--gpu-hour", "3"], catch_exceptions=False)
+    assert "each of 13 epochs, first 0" in " ".join(result.stdout.split())
+    assert "collect speed: stated: limits of h200 x shares" in result.stdout
+
+
+def test_no_torch_is_needed():
+    code = (
+        "import sys; from sera_data.cli import main;"
+        "main(['plan', '--model', 'qwen3-4b', '--json']);"
+        "sys.exit(any(m.partition('.')[0] in ('torch', 'transformers', 'deepspeed') for m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
