@@ -257,6 +257,11 @@ class Disk:
             newest = max((found.st_mtime for found in _facts(path)), default=math.inf)
             yield Leftover(path.name, self.size(path), newest, lambda path=path: _remove(path))  # type: ignore[misc]
 
+    def unfinished(self, name: str) -> bool:
+        """Never: a directory is published whole."""
+        _ = name
+        return False
+
     def size(self, directory: Place) -> int:
         """Bytes of the files below it."""
         return sum(found.st_size for found in _facts(_path(directory)) if stat.S_ISREG(found.st_mode))

@@ -70,7 +70,12 @@ def pull(
     Example: sera data pull me/my-store runs/theirs
     """
     from sera_data import hub
+    from sera_data.errors import UsageError
+    from sera_data.place import in_objects, place
 
+    if in_objects(place(store)):
+        msg = f"pull makes a directory on disk, got {place(store)}"
+        raise UsageError(msg, hint="pull to a directory, then copy it into the bucket: aws s3 sync")
     done = hub.pull(repo, store, revision=revision)
     names = done.sealed_names()
     if as_json:

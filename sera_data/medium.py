@@ -90,6 +90,9 @@ class Medium(Protocol):
     def leftovers(self) -> Iterator[Leftover]:
         """What no reader sees and nobody finished, or finished too late."""
 
+    def unfinished(self, name: str) -> bool:
+        """True for a file in a published directory that another, dead writer may have left: gc takes it."""
+
     def size(self, directory: Place) -> int:
         """Bytes of what is in a directory."""
 

@@ -120,6 +120,10 @@ class Objects:
         keys = [fact.key for fact in self._bucket.listing(where.key)]
         self._bucket.delete([document, *(key for key in keys if key != document)])
 
+    def unfinished(self, name: str) -> bool:
+        """True for names with a writer's mark."""
+        return bool(_MARK.search(name))
+
     def size(self, directory: Place) -> int:
         """Bytes of all objects below the directory."""
         return sum(fact.size for fact in self._bucket.listing(_object(directory).key))

@@ -85,10 +85,12 @@ def _published(store: Store) -> Iterator[tuple[str, Callable[[Store, str], Sourc
 
 def _file_problem(table: str, path: Place, rows: int, size: int, sha256: str, source: Source) -> Problem | None:
     fix = repair(source)
-    if not path.exists():
+    try:
+        found = path.stat().st_size
+    except FileNotFoundError:
         return Problem(str(path), "is missing", fix)
-    if path.stat().st_size != size:
-        return Problem(str(path), f"is truncated or changed: it has {path.stat().st_size} of {size} bytes", fix)
+    if found != size:
+        return Problem(str(path), f"is truncated or changed: it has {found} of {size} bytes", fix)
     if sha256_file(path) != sha256:
         return Problem(str(path), f"is changed: its sha256 is not the recorded {sha256[:12]}", fix)
     return _parquet_problem(table, path, rows, source, fix)
@@ -140,7 +142,8 @@ def _stray_problems(store: Store, source: Source) -> list[Problem]:
     """Files in a published directory that its document does not record; a glob would read them."""
     parent = store.layout.epochs if source.kind == "seal" else store.layout.shards
     known = {path.name for _, path, _, _ in source.files} | {SEAL if source.kind == "seal" else COMMIT}
-    strays = sorted(p.name for p in (parent / source.name).iterdir() if p.name not in known)
+    found = (path.name for path in (parent / source.name).iterdir())
+    strays = sorted(name for name in found if name not in known and not store.medium.unfinished(name))
     fault = f"is not recorded by {source.kind} {source.name}, but a glob would read it"
     return [Problem(str(parent / source.name / s), fault, "move it out of the store") for s in strays]
 

@@ -45,16 +45,26 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
-@pytest.mark.parametrize("harm", [footer, pages, zeros], ids=lambda h: h.__name__)
-@pytest.mark.parametrize("damaged", ["epochs/e000000/nodes.parquet", "shards/e000001.u0000/turns.parquet"])
-def test_a_damaged_file_is_a_fault_and_named(path, capsys, command, harm, damaged):
+def is_blamed(path, capsys, command, harm, damaged):
     file = file_at(path, damaged)
     data = bytearray(file.read_bytes())
     harm(data)
     file.write_bytes(bytes(data))
     assert main([str(path) if word == "PATH" else word for word in command]) == 1
     assert f"{file} is damaged: its sha256 is not the recorded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damaged", ["epochs/e000000/nodes.parquet", "shards/e000001.u0000/turns.parquet"])
+def test_a_damaged_file_is_a_fault_wherever_it_lies(path, capsys, damaged):
+    is_blamed(path, capsys, COMMANDS[0], footer, damaged)
+
+
+@on_disk("the commands read through one connection; the test before shows it elsewhere")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
+@pytest.mark.parametrize("harm", [footer, pages, zeros], ids=lambda h: h.__name__)
+@pytest.mark.parametrize("damaged", ["epochs/e000000/nodes.parquet", "shards/e000001.u0000/turns.parquet"])
+def test_a_damaged_file_is_a_fault_and_named(path, capsys, command, harm, damaged):
+    is_blamed(path, capsys, command, harm, damaged)
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,7 @@ def commit_survives(template, objects, at, after):
     assert sd.verify(sd.open(where)).problems == ()
     assert commit(where).already_committed == (seen == new)
     assert counts(where) == new
+    assert sd.verify(sd.open(where)).problems == (), "what the dead writer left is no fault"
     gone = sd.collect_garbage(sd.open(where), staging_hours=0).staging
     assert len(gone) == (0 if (at, after) in ((1, False), (COMMIT_CALLS, True)) else 1)
     assert counts(where) == new
