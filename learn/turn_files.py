@@ -119,9 +119,9 @@ def _groups(chosen: Chosen) -> Iterator[tuple[pq.ParquetFile, int, tuple[slice, 
 
 
 def _block(table: pa.Table, turn_ids: pa.Array) -> Block:
-    lists = [part for name in TOKENS[1:4] for part in _flat(_array(table[name]))]
+    prompts, completions, logprobs = (_flat(_array(table[name])) for name in TOKENS[1:4])
     versions = _array(table["policy_version"]).to_numpy(zero_copy_only=False).astype(np.int32)
-    return Block(turn_ids, _array(table["base_turn"]), *lists, versions)
+    return Block(turn_ids, _array(table["base_turn"]), *prompts, *completions, *logprobs, versions)
 
 
 def _flat(lists: pa.ListArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
