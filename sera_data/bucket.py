@@ -10,21 +10,17 @@ Run: ``bucket("name").create("prefix/plan.json", b"{}")`` with AWS_ENDPOINT_URL,
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from sera_data.errors import StoreError, UsageError
-
-if TYPE_CHECKING:
-    from obstore.fsspec import FsspecStore
 
 RETRY_SECONDS = 120.0
 """How long one request is tried again before it is a fault."""
@@ -32,8 +28,6 @@ CREATE_TRIES = 8
 PART_BYTES = 16 * 2**20
 MAX_PARTS = 9_000
 """S3 takes 10,000 parts a file; larger files get larger parts."""
-SMALL_BYTES, HELD_BYTES = 2**20, 2**28
-"""Files up to the first size are held in memory for a connection, up to the second size together."""
 SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
@@ -175,48 +169,6 @@ def bucket(name: str) -> Bucket:
     """The bucket of that name; one client per process."""
     require_client()
     return Bucket(name)
-
-
-@cache
-def filesystem() -> FsspecStore:
-    """The fsspec view of all buckets, which asks anew each time."""
-    return published_files()
-
-
-def published_files(*, facts: Literal["asked", "kept"] = "asked") -> FsspecStore:
-    """An fsspec view of all buckets. `kept`: size and time of a file are asked once, small files are fetched once.
-
-    DuckDB opens a file again for every query and view that names it; published files never change.
-    """
-    require_client()
-    from obstore.fsspec import FsspecStore
-
-    class Keeping(FsspecStore):
-        """Remembers what it was told of each file."""
-
-        cachable = False
-
-        async def _info(self, path: str, **how: Any) -> dict[str, Any]:
-            known = self.__dict__.setdefault("_known", {})
-            if path not in known:
-                known[path] = await super()._info(path, **how)
-            return known[path]
-
-        def _open(self, path: str, mode: str = "rb", **how: Any) -> Any:
-            if mode != "rb" or self.info(path)["size"] > SMALL_BYTES:
-                return super()._open(path, mode, **how)
-            held = self.__dict__.setdefault("_held", {})
-            if path not in held:
-                held[path] = self.cat_file(path)
-                while sum(map(len, held.values())) > HELD_BYTES:
-                    held.pop(next(iter(held)))
-            return io.BytesIO(held[path] if path in held else self.cat_file(path))
-
-        def modified(self, path: str) -> datetime:
-            return self.info(path)["last_modified"]
-
-    kind = Keeping if facts == "kept" else FsspecStore
-    return kind("s3", skip_instance_cache=True, **connection_options())
 
 
 def require_client() -> None:

@@ -70,9 +70,9 @@ def connect_empty() -> duckdb.DuckDBPyConnection:
 def reach(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:
     """Let the connection read files in object storage, if the listing has any, through our own client."""
     if any(in_objects(path) for source in listing.sources for _, path, _, _ in source.files):
-        from sera_data.bucket import published_files
+        from sera_data.published_files import PublishedFiles
 
-        connection.register_filesystem(published_files(facts="kept"))
+        connection.register_filesystem(PublishedFiles())
 
 
 def connect(listing: Listing) -> duckdb.DuckDBPyConnection:

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 from sera_data.errors import UsageError
 
@@ -110,14 +111,14 @@ class ObjectPath:
         """The object as text."""
         return self.read_bytes().decode(encoding)
 
-    def open(self, mode: str = "rb") -> IO[bytes]:
+    def open(self, mode: str = "rb") -> BufferedIOBase:
         """A seekable reader, which fetches the ranges that are read."""
-        from sera_data.bucket import filesystem
+        from sera_data.published_files import filesystem
 
         if mode != "rb":
             msg = f"{self} can only be opened to read bytes ('rb'), got {mode!r}"
             raise ValueError(msg)
-        return filesystem().open(f"{self.bucket}/{self.key}", "rb", block_size=2**22)
+        return cast("BufferedIOBase", filesystem().open(f"{self.bucket}/{self.key}", "rb"))
 
     def _store(self) -> Bucket:
         from sera_data.bucket import bucket
@@ -153,7 +154,7 @@ def in_objects(where: Place) -> TypeGuard[ObjectPath]:
 
 def file_beside(where: Place, name: str) -> Path:
     """A file on disk beside a store: in its parent directory, or in this one when the store is in object storage."""
-    return Path(name) if in_objects(where) else Path(where).parent / name
+    return where.parent / name if isinstance(where, Path) else Path(name)
 
 
 def sizes(paths: Iterable[Place]) -> dict[Place, int | None]:

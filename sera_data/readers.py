@@ -49,7 +49,7 @@ class TableView:
         if far:
             from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-            from sera_data.bucket import filesystem
+            from sera_data.published_files import filesystem
 
             names = [f"{path.bucket}/{path.key}" for path in far]
             reached = PyFileSystem(FSSpecHandler(filesystem()))

@@ -22,7 +22,7 @@ from sera_data.documents import dump_document, read_document, require_shape
 from sera_data.errors import StoreError
 from sera_data.layout import COMMIT, FORMAT_VERSION, SEAL, Layout
 from sera_data.medium import medium
-from sera_data.place import Place, in_objects, place
+from sera_data.place import Place, place
 from sera_data.version import require_readable
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def open_store(path: str | Place) -> Store:
 def _require_directories(store: Store) -> None:
     """On disk, all are there; object storage has none."""
     for directory in store.layout.directories():
-        if in_objects(directory) or directory.is_dir():
+        if not isinstance(directory, Path) or directory.is_dir():
             continue
         if directory == store.layout.epochs:
             msg = f"store {store.path} lacks its directory {directory.name}/"

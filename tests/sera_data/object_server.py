@@ -56,20 +56,20 @@ def serving():
 
 @contextlib.contextmanager
 def pointed_at(endpoint, keys):
-    from sera_data import bucket
+    from sera_data import bucket, published_files
 
     changed = {**keys, "AWS_ENDPOINT_URL": endpoint}
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     bucket.bucket.cache_clear()
-    bucket.filesystem.cache_clear()
+    published_files.filesystem.cache_clear()
     try:
         yield
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
         bucket.bucket.cache_clear()
-        bucket.filesystem.cache_clear()
+        published_files.filesystem.cache_clear()
 
 
 def make_bucket(endpoint, name):
