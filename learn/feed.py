@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import duckdb
 import numpy as np
 
+from collect.renderer import ChatRenderer
 from learn.batches import next_groups, order_groups
 from learn.config import LearnConfig
 from learn.credit import Credit, compute_credit, hash_rows
@@ -24,6 +26,7 @@ from learn.registered import query
 from learn.rule import Method
 from learn.schedule import Schedule, parse_schedule
 from learn.sequence import build_datums
+from learn.spelling import spell
 from learn.store_needs import require_collected
 from learn.untrainable import require_trainable
 from learn.where import Where
@@ -65,15 +68,20 @@ class Feed:
         epoch: int,
         start: int,
         tokenizer_sha256: str | None,
+        policy: Path | None = None,
     ) -> None:
+        """`policy`: the start policy's directory, whose template spells turns that are stored as text (for `sft`)."""
         self.connection, self.config, self.start, self.method = connection, config, start, method
         self.schedule = schedule_of(config, method)
         require_loss(config, method, self.schedule)
         _require_tokenizer(connection, tokenizer_sha256, roles=sorted({SPEAKER[s] for s in self.schedule.stages}))
         require_collected(connection, method)
+        imitates = config.loss.kind == "sft"
+        self.n_spelled = spell(connection, ChatRenderer.load(policy)) if imitates and policy is not None else 0
         self.credit = compute_credit(connection, method, where=where_of(config))
         require_trainable(self.credit, self.schedule.stages)
-        _require_temperature(self.credit, config.loss.temperature)
+        if not imitates:
+            _require_temperature(self.credit, config.loss.temperature)
         self.held_out = held_out(connection, config.hold_out)
         self.order = {
             stage: order_groups(
@@ -105,7 +113,8 @@ class Feed:
         if not groups:
             empty = self._why_empty(stage, used)
             return Meal(stage, (), [], hash_rows(rows), len(dropped), skip_reason=empty, exhausted=True)
-        datums = weigh(list(build_datums(self.connection, rows)), rule=self.method.depth_weights)
+        built = build_datums(self.connection, rows, read="one_by_one" if self.n_spelled else "auto")
+        datums = weigh(list(built), rule=self.method.depth_weights)
         self._require_honest(datums, stage, version)
         reason = None if datums else "no datum: the groups have no trainable token"
         taken = {stage: len(groups)}
@@ -191,6 +200,12 @@ def _joined(courses: Sequence[Meal]) -> Meal:
 def where_of(config: LearnConfig) -> Where | None:
     """What the config chooses to train, or everything."""
     return None if config.where is None else Where("learn.where", config.where)
+
+
+def with_loss(config: LearnConfig, method: Method) -> LearnConfig:
+    """The config with the loss that the method is trained with, where the config does not say itself."""
+    wanted = {name: value for name, value in method.loss if name not in config.loss.model_fields_set}
+    return config.model_copy(update={"loss": config.loss.model_copy(update=wanted)}) if wanted else config
 
 
 def require_loss(config: LearnConfig, method: Method, schedule: Schedule) -> None:

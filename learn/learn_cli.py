@@ -72,6 +72,7 @@ def learn(
 
     Example: sera learn --store runs/store --method sera --from pocket --out runs/learn --set optimizer.lr=1e-4
     """
+    from learn.feed import with_loss
     from learn.refreshed import method_of
     from learn.sinks import parse_sinks
     from learn.slurm_ranks import ranks_of_step
@@ -96,6 +97,7 @@ def learn(
     settings = _settings(config, method, credit, where, beside or [], [*(overrides or []), *alone])
     sinks = parse_sinks(log)
     chosen = method_of(settings)
+    settings = with_loss(settings, chosen)
     policy = policy_directory(start)
     if dry_run:
         _show(store, settings, chosen, policy, epoch, as_json=as_json)

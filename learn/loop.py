@@ -21,7 +21,7 @@ import yaml
 from learn.collect_needs import settle
 from learn.config import LoopConfig
 from learn.epochs import collect_epochs
-from learn.feed import require_loss, schedule_of
+from learn.feed import require_loss, schedule_of, with_loss
 from learn.learn_cli import policy_directory
 from learn.method import open_method
 from learn.process import run_parts, run_phase
@@ -56,6 +56,7 @@ class Loop:
 
     def __init__(self, config: LoopConfig, out: Path, *, run: Runner = run_phase, launch: Sequence[str] = ()) -> None:
         self.config, self.out, self.run, self.launch = config, out, run, launch
+        self.config = config.model_copy(update={"learn": with_loss(config.learn, self.method())})
         self.store = out / "store"
         self.steps: list[Step] = []
         self.divergence: dict[str, Any] | None = None  # set when the loop stopped because scores run away from labels

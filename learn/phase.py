@@ -183,6 +183,7 @@ def train(
         epoch=phase.epoch,
         start=phase.parent.version,
         tokenizer_sha256=phase.parent.tokenizer_sha256,
+        policy=phase.parent.path,
     )
     ranks.require_same(feed.credit.sha256, what="the credit of the snapshot")
     config = phase.config

@@ -38,6 +38,7 @@ def rehearse(store: Path, config: LearnConfig, method: Method, policy: Path, epo
             epoch=chosen,
             start=parent.version,
             tokenizer_sha256=parent.tokenizer_sha256,
+            policy=parent.path,
         )
         updates = _updates(feed, config, parent.version)
     return {

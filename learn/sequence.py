@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import numpy as np
@@ -53,14 +53,20 @@ class Trajectory:
     spans: dict[str, list[tuple[int, int, float]]] = field(default_factory=lambda: defaultdict(list))
 
 
-def build_datums(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame, *, chunk: int = CHUNK) -> Iterator[Datum]:
+def build_datums(
+    connection: duckdb.DuckDBPyConnection,
+    rows: pl.DataFrame,
+    *,
+    chunk: int = CHUNK,
+    read: Literal["auto", "one_by_one"] = "auto",
+) -> Iterator[Datum]:
     """Datums of credit rows (see Credit.training_rows), ordered by stage, group and trajectory.
 
     Advantages are those of the rows; depth weights come later, on the batch. Raises StoreError for a credited turn
     whose tokens, log-probabilities or base turn are not in the store. Ordinary turns of a store on disk are read in
-    bulk (`learn.bulk`), all others one by one.
+    bulk (`learn.bulk`), all others one by one, as is everything where the connection shows more than the files hold.
     """
-    files = local_files(connection)
+    files = local_files(connection) if read == "auto" else []
     for _, part in rows.sort("stage").group_by("stage", maintain_order=True):
         found = _in_bulk(files, part)
         yield from _one_by_one(connection, part, chunk=chunk) if found is None else found

@@ -24,6 +24,7 @@ ROWS = {
 OURS = {
     "sera_branch", "scorer_training", "alternate", "frozen_scorer", "direct", "brier_rubric", "joint", "sera_k2",
     "sera_k4", "sera_k8", "rao_matched", "rao_shuffled", "sera_shuffled", "rao_coin_flip", "sera_coin_flip",
+    "sft",
 }  # fmt: skip
 SCHEDULES = {
     "rao": "execution:1", "rao_delegation": "execution:12,delegation:4", "rao_rubric": "execution:16,rubric:2",
@@ -123,6 +124,10 @@ def test_a_loop_collects_what_its_method_needs(tmp_path):
     with pytest.raises(ConfigError, match=r"needs delegation.k=4, the config says 8"):
         Loop(against, tmp_path / "other").open()
     grpo = LoopConfig(learn={"method": "single_grpo"})
+    Loop(grpo, tmp_path / "third").open()  # a method brings its loss where the config says nothing
+    trained = yaml.safe_load((tmp_path / "third" / "learn.yaml").read_text())
+    assert (trained["loss"]["kind"], trained["loss"]["ratio_max"]) == ("grpo", 1.2)
+    stated = LoopConfig(learn={"method": "single_grpo", "loss": {"kind": "cispo"}})
     with pytest.raises(ConfigError, match=r"is trained with loss.kind=grpo"):
-        Loop(grpo, tmp_path / "third").open()
-    assert not Path(tmp_path / "third" / "collect.yaml").exists()
+        Loop(stated, tmp_path / "fourth").open()
+    assert not Path(tmp_path / "fourth" / "collect.yaml").exists()
