@@ -53,6 +53,7 @@ def test_every_reader_gives_the_same_rows(mixed, name):
     assert canonical(table, pa.Table.from_pylist(rows, schema=schema)) == wanted
 
 
+@on_disk("the one-liners are globs of files; in a bucket the store lists them")
 @pytest.mark.parametrize("name", ["nodes", "turns", "updates"])
 def test_the_plain_one_liners_read_sealed_directories(sealed, name):
     table, wanted = TABLES[name], canonical(TABLES[name], sealed.table(name).arrow())
@@ -124,10 +125,12 @@ def test_a_truncated_or_missing_file_is_named_before_reading(place):
     path = file_at(store.path, "epochs/e000000/turns.parquet")
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
-    with pytest.raises(StoreError, match=r"turns.parquet has \d+ bytes; seal e000000 records \d+ \(hint: restore"):
+    with pytest.raises(
+        StoreError, match=r"turns\S+ has \d+ bytes; seal e000000 records \d+ \(hint: restore"
+    ):
         store.sql("select 1 from turns")
     path.unlink()
-    with pytest.raises(StoreError, match=r"turns.parquet is missing; seal e000000 records it"):
+    with pytest.raises(StoreError, match=r"turns[.\w]*\.parquet is missing; seal e000000 records it"):
         store.nodes.pl()
 
 
