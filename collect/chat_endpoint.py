@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -271,8 +272,12 @@ def key_of_environment(variables: Sequence[str]) -> str | None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """Seconds of a Retry-After header; None for a date or nothing."""
-    return float(text) if text is not None and text.strip().isdigit() else None
+    """Seconds that a Retry-After header asks for, by number or by date; None for nothing and for nonsense."""
+    said = (text or "").strip()
+    try:
+        return max(0.0, float(said) if said.isdigit() else parsedate_to_datetime(said).timestamp() - time.time())
+    except ValueError:
+        return None
 
 
 def _count(value: Any) -> int | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 THINKING_OPENS, THINKING_CLOSES = "<think>", "</think>"
+PLACEHOLDERS = ("one or two sentences that name the proof", "...")
+"""Reasons that stand in the prompt's answer format; who gives one back has repeated the format and judged nothing."""
 FENCE = re.compile(r"```[\w-]*[ \t]*\n?(.*?)```", re.DOTALL)
 
 
@@ -26,8 +28,8 @@ class Ruling:
 def parse_verdict(text: str) -> Ruling:
     """The ruling in a reply: `{"success": true|false, "reason": "..."}`, alone, in one code fence, or inside prose.
 
-    Raises ValueError when the thinking did not end, when there is no complete object or more than one, or when
-    `success` is not a JSON boolean or `reason` not a text.
+    Raises ValueError when the thinking did not end, when there is no complete object or more than one, when `success`
+    is not a JSON boolean or `reason` not a text, or when the reply repeats the answer format.
     """
     body = _one_object(_unfenced(without_thinking(text)))
     if "success" not in body:
@@ -37,6 +39,8 @@ def parse_verdict(text: str) -> Ruling:
         _refuse(f"'success' must be true or false, got {json.dumps(success)[:40]}")
     if not isinstance(reason, str):
         _refuse(f"'reason' must be a text, got {json.dumps(reason)[:40]}")
+    if reason.strip() in PLACEHOLDERS:
+        _refuse("the reply repeats the answer format")
     return Ruling(success, reason)
 
 

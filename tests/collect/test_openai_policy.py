@@ -128,7 +128,8 @@ def test_nobody_there():
 
 
 def test_a_rate_limit_that_passes_is_waited_for():
-    with endpoint(raw(429, b"", Retry_After="0"), raw(429, b"", Retry_After="0"), reply("ok")) as server:
+    past = "Wed, 21 Oct 2015 07:28:00 GMT"
+    with endpoint(raw(429, b"", Retry_After="0"), raw(429, b"", Retry_After=past), reply("ok")) as server:
         (got,) = ask(server.url, retry_wait_s=100.0, retry_wait_max_s=100.0)
     assert (got.text, len(server.requests)) == ("ok", 3)
 

@@ -1,18 +1,21 @@
 """Roles: each names a policy with options of its own; a judge may be any policy and shares its engine."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from collect.config import PolicyConfig, RolePolicies, RolePolicy
+from collect.config import CollectConfig, PolicyConfig, RolePolicies, RolePolicy
 from collect.judge_config import JudgeSettings
 from collect.labels import open_judge
 from collect.phase_judge import open_phase_judge
 from collect.policies import engines, open_policies, options_of
 from collect.policy import Completion, Identity, PolicyError
 from sera_data.errors import ConfigError, UsageError
+from sera_data.prices import Prices
 
 sys.path.insert(0, str(Path(__file__).parent))
 from job_lab import play, small_config
@@ -165,3 +168,16 @@ def test_scripts_judge_nothing_and_rules_take_no_options():
     with pytest.raises(UsageError, match="no labeller 'nobody' and no policy of that name"):
         open_judge("nobody", settings=settings)
     assert open_judge("rule:finish", settings=settings).kind == "judge"
+
+
+def test_the_examples_of_the_page_are_valid():
+    page = (Path(__file__).parents[2] / "docs" / "roles.md").read_text("utf-8")
+    first, writer, prices = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    config = CollectConfig.model_validate(first)
+    assert options_of(config.policy, "scorer") == {"slots": 16}
+    assert config.inline_judge().spec == "openai:gpt-5-mini"
+    hosted = CollectConfig.model_validate(writer).policy
+    assert hosted.spec("writer").startswith("openai:qwen3-32b@")
+    known = Prices.model_validate(prices)
+    assert known.of("gpt-5-mini", "judge").output == 2.0
+    assert known.of("v20", "act").input == 0
