@@ -42,7 +42,10 @@ class VllmEngine:
         self._thread.start()
         self._llm: Any = None
         try:
-            with _environment(), warnings.catch_warnings():
+            with (
+                _environment(one_process=arguments.get("distributed_executor_backend") == "uni"),
+                warnings.catch_warnings(),
+            ):
                 warnings.simplefilter("ignore")  # of libraries that vLLM imports
                 self._llm = self._wait(_started(dict(arguments)))
         except BaseException:
@@ -166,10 +169,14 @@ async def _ended(llm: Any) -> None:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """What vLLM and the process that it starts read from the environment; ours is as before afterwards."""
+def _environment(*, one_process: bool) -> Iterator[None]:
+    """What vLLM and the processes that it starts read from the environment; ours is as before afterwards.
+
+    one_process: the model lives in the engine's own process, without one more for its only worker.
+    """
     wanted = {name: value for name, value in QUIET.items() if name not in os.environ}
-    wanted["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # on CPUs: no third process for the one worker
+    if one_process:
+        wanted["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     if "OMP_NUM_THREADS" in os.environ and "VLLM_CPU_OMP_THREADS_BIND" not in os.environ:
         wanted["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"  # the user said how many threads
     before = {name: os.environ.get(name) for name in wanted}

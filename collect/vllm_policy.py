@@ -25,7 +25,7 @@ from collect.renderer import ChatRenderer
 from collect.token_engine import Limits, TokenEngine
 from collect.vllm_options import VllmOptions, engine_arguments, installed_kind, read_vllm_options
 from schemas.words import LogprobsMode
-from sera_data.errors import UsageError
+from sera_data.errors import SeraError, UsageError
 
 ENGINE = "vllm"
 
@@ -91,8 +91,15 @@ def open_policy(argument: str, *, options: Mapping[str, Any]) -> Policy:
     from collect.vllm_engine import VllmEngine
 
     renderer, mask = load_frontend(directory, template=settings.template)
-    with loading_faults(directory):
+    try:
         engine = VllmEngine(engine_arguments(str(directory.resolve()), settings, kind=kind))
+    except SeraError:
+        raise
+    except Exception as error:  # vLLM's own reasons are of many kinds; its log says more
+        msg = f"vLLM could not serve {directory}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise UsageError(
+            msg, hint="its log is above; options memory, cache_gib, context and slots bound what it takes"
+        ) from error
     identity = read_identity(directory, engine=ENGINE)
     return VllmPolicy(directory=directory, identity=identity, renderer=renderer, engine=engine, mask=mask)
 
