@@ -3,6 +3,9 @@
 #
 #   runs/h200_textcraft.sh [DIRECTORY]        default: runs/h200_textcraft
 #
+# On one node it uses the GPUs of that node: set MACHINE="--gpus 8 --accelerator h200 --gpu-hour 3". On both, SLURM=jobs
+# writes the loop as Slurm jobs (16 collectors, 16 ranks) and ends; started again after them, it evaluates and audits.
+#
 # Every step is resumable: killed at any moment and started again by the same line, it continues. Exit code 3: a stop
 # rule fired and its line says which; 75: stopped by a signal. Nothing of this has run on a GPU so far; a test runs it
 # on a CPU from the first line to the last with the pocket policy and tiny sizes (tests/learn/test_h200_script.py).
@@ -38,7 +41,7 @@ rise=${RISE:-0.05}
 read -r -a machine <<<"${MACHINE:---nodes 2 --gpus 8 --accelerator h200 --gpu-hour 2.5,3,4}"
 [ ! -f "$model/config.json" ] || machine+=(--model "$model")
 read -r -a check <<<"${CHECK:-}"   # more arguments of sera policy check
-read -r -a launch <<<"${LAUNCH:-}" # more arguments of sera loop, for example --launch srun
+slurm=${SLURM:-} # directory: write the loop as jobs there, for two nodes, and end
 [ -d .venv/bin ] && PATH="$PWD/.venv/bin:$PATH"
 mkdir -p "$out"
 
@@ -106,15 +109,22 @@ say "2. the model as a policy: hashed, and served as it is trained"
 say "3. where it starts"
 evaluate 0 "$model"
 
+if [ -n "$slurm" ] && [ ! -e "$out/loop/loop.json" ]; then
+  sera loop --config "$config" --policy "$model" --out "$out/loop" --slurm "$slurm" --slurm-nodes 2 --slurm-gpus 8 --slurm-array 16 >&2
+  say "the loop is written as jobs: submit them as docs/clusters.md says, and start this again when they have ended"
+  exit 0
+fi
+
 say "4. collect and learn, with an evaluation and the rules every $every epochs"
 epochs=$(field "$out/rehearsal.json" 'sum(step.startswith("learn") for step in body["steps"])')
 for ((last = 0; last < epochs; last++)); do
-  sera loop --config "$config" --policy "$model" --out "$out/loop" --until "learn:$last" "${launch[@]}" --json >"$out/loop.json"
+  sera loop --config "$config" --policy "$model" --out "$out/loop" --until "learn:$last" --json >"$out/loop.json"
   healthy
   [ "$last" -gt 0 ] || plan plan.measured --from "$out/loop/store"
   if (((last + 1) % every == 0 || last + 1 == epochs)); then
-    policy=$(field "$out/loop.json" 'body["policy"]')
-    version=$(field "$out/loop.json" 'body["version"]')
+    learned="next(step['result'] for step in body['steps'] if step['kind'] == 'learn' and step['index'] == $last)"
+    policy=$(field "$out/loop/loop.json" "${learned}['policy']")
+    version=$(field "$out/loop/loop.json" "${learned}['version']")
     evaluate "$version" "$policy"
     learns
     say "   version $version: success $(field "$out/curve.json" 'round(body[-1]["success"], 3)')"
