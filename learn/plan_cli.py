@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sera_data.place import place
+
 if TYPE_CHECKING:
     from learn.config import LoopConfig
     from learn.plan_memory import Training
@@ -30,7 +32,10 @@ def plan(
     ] = None,
     method: Annotated[str | None, typer.Option(help="Method instead of learn.method.")] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="Store of an earlier run, whose use and speed are taken.")
+        Path | None,
+        typer.Option(
+            "--from", parser=place, metavar="STORE", help="Store of an earlier run, whose use and speed are taken."
+        ),
     ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of each node; on CPUs processes.")] = 1,

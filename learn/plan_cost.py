@@ -38,9 +38,10 @@ class Cost:
 
 def models_of(config: CollectConfig, local: str) -> dict[str, str]:
     """Model that serves each role, as a price file names it; `local` for policies on the planned machines."""
-    found = {role: served(config.policy.spec(role), local) for role in config.roles()}
-    if config.judge is not None:
-        found["judge"] = served(config.judge.spec, local)
+    found: dict[str, str] = {role: served(config.policy.spec(role), local) for role in config.roles()}
+    named = config.judge.spec if config.judge is not None else None
+    if config.judge is not None or config.policy.roles.judge is not None:
+        found["judge"] = served(named or config.policy.spec("judge"), local)
     return found
 
 

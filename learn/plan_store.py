@@ -83,15 +83,18 @@ def measure(store: Store) -> Measured:
 
 
 def differences(measured: Mapping[str, Any], planned: Mapping[str, Any]) -> list[str]:
-    """Names of settings that change what a tree uses and are not the same in both."""
-    found = []
+    """Names of settings that change what a tree uses and that both have, with other values."""
+    found: list[str] = []
     for group in WATCHED:
-        old, new = measured.get(group), planned.get(group)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += [f"{group}.{key}" for key in sorted({*old} & {*new}) if old[key] != new[key]]
-        elif old != new:
-            found.append(group)
+        if group in measured and group in planned:
+            found += _apart(measured[group], planned[group], group)
     return [name for name in found if name not in ("world.tasks", "policy.model", "policy.options")]
+
+
+def _apart(old: Any, new: Any, name: str) -> list[str]:
+    if name.count(".") == 0 or (name == "policy.roles" and isinstance(old, dict) and isinstance(new, dict)):
+        return [part for key in sorted({*old} & {*new}) for part in _apart(old[key], new[key], f"{name}.{key}")]
+    return [] if old == new else [name]
 
 
 def _use(rows: Sequence[Mapping[str, Any]]) -> dict[str, TreeUse]:

@@ -101,7 +101,7 @@ def stated_use(config: CollectConfig, purpose: Purpose, stated: Mapping[str, Spr
     if purpose in config.rubric.purposes:
         roles["writer"] = _flat(launches, a["rubric_prompt"], a["rubric_reply"])
         roles["scorer"] = _flat(launches + one * branches, a["score_prompt"], a["score_reply"])
-    if config.judge is not None:
+    if _judged(config, purpose):
         roles["judge"] = _flat(agents, a["judge_prompt"], a["judge_reply"], stored=False)
     return TreeUse(agents, roles)
 
@@ -116,6 +116,13 @@ def stated_fodder(config: CollectConfig, stage: Purpose, stated: Mapping[str, Sp
         return Fodder(a["agents"] * a["launching"] * length * 0.5, a["agents"] * a["launching"] * a["reply"])
     forks = _forks(config, stage)
     return Fodder((a["rubric_prompt"] + a["rubric_reply"]) * forks, a["rubric_reply"] * forks)
+
+
+def _judged(config: CollectConfig, purpose: Purpose) -> bool:
+    """Whether trees of a purpose are judged by a model."""
+    if config.judge is None:
+        return config.policy.roles.judge is not None
+    return purpose in config.judge.purposes
 
 
 def _forks(config: CollectConfig, purpose: Purpose) -> float:
