@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from learn.config import LoopConfig
     from learn.plan_memory import Training
     from learn.plan_report import Outlook
+    from learn.plan_store import Measured
+    from learn.planning import Terms
     from learn.spread import Spread
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
@@ -71,7 +73,7 @@ def plan(
 
     extra = [f"learn.method={json.dumps(method)}"] if method else []
     settings = load_config(LoopConfig, config, [*(overrides or []), *extra])
-    outlook = _outlook(
+    terms, notes = _terms(
         settings,
         model=model,
         start=start,
@@ -80,16 +82,15 @@ def plan(
         lora=lora,
         speeds=_pairs(rate or [], option="--rate", names=("collect", "learn")),
         assume=_pairs(assume or [], option="--assume"),
-        prices=prices,
-        gpu_hour=gpu_hour,
     )
+    outlook = _outlook(terms, notes, prices=prices, gpu_hour=gpu_hour)
     if as_json:
         typer.echo(json.dumps(body(outlook)))
     else:
         print_plan(outlook)
 
 
-def _outlook(
+def _terms(
     settings: LoopConfig,
     *,
     model: str | None,
@@ -99,58 +100,72 @@ def _outlook(
     lora: int | None,
     speeds: dict[str, Spread],
     assume: dict[str, Spread],
-    prices: Path | None,
-    gpu_hour: str | None,
-) -> Outlook:
+) -> tuple[Terms, list[str]]:
+    """What the plan is made from, and what is to be said about it."""
     from learn.feed import schedule_of
     from learn.method import open_method
     from learn.model_shape import read_shape
-    from learn.plan_cost import away, models_of, plan_cost
-    from learn.plan_memory import Machine, serving_memory
-    from learn.plan_report import Outlook, memory_by_stage
+    from learn.plan_cost import away
+    from learn.plan_memory import Machine
     from learn.plan_speed import open_accelerator
-    from learn.plan_store import Measured, measure
     from learn.plan_use import assumptions
-    from learn.planning import Terms, plan_epochs, sources
-    from learn.spread import parse_spread
-    from sera_data.prices import read_prices
+    from learn.planning import Terms
 
     device = None if accelerator is None else open_accelerator(accelerator)
     nodes, gpus, memory = machine
     size = 1e9 * memory if memory is not None else (device.memory if device else 24e9)
-    chosen = open_method(settings.learn.method)
-    collect = _settled(settings)
-    settings = settings.model_copy(update={"collect": collect})
-    measured, notes = Measured(), []
-    if start is not None:
-        import sera_data
-
-        measured = measure(sera_data.open(start))
-        notes = _warnings(measured.settings, settings)
+    settings = settings.model_copy(update={"collect": _settled(settings)})
+    measured, notes = _measured(start, settings)
     terms = Terms(
         config=settings,
-        schedule=schedule_of(settings.learn, chosen),
+        schedule=schedule_of(settings.learn, open_method(settings.learn.method)),
         shape=read_shape(model or _model_of(settings.policy)),
         machine=Machine(nodes, gpus, size),
         training=_training(settings, lora),
-        stated=assumptions(collect.world.name, assume),
+        stated=assumptions(settings.collect.world.name, assume),
         measured=measured,
         device=device,
         speeds=speeds,
-        away=away(collect),
+        away=away(settings.collect),
     )
+    return terms, notes
+
+
+def _outlook(terms: Terms, notes: list[str], *, prices: Path | None, gpu_hour: str | None) -> Outlook:
+    from learn.plan_cost import models_of, plan_cost
+    from learn.plan_memory import serving_memory
+    from learn.plan_report import Outlook, memory_by_stage
+    from learn.planning import plan_epochs, sources
+    from learn.spread import parse_spread
+    from sera_data.prices import read_prices
+
+    collect, machine = terms.config.collect, terms.machine
     epochs = plan_epochs(terms)
     found, most = memory_by_stage(terms)
-    context = float(collect.budgets.context or terms.shape.context or 10_240)
     cost = plan_cost(
         epochs,
         models=models_of(collect, terms.shape.name),
         prices=None if prices is None else read_prices(prices),
         gpu_hour=None if gpu_hour is None else parse_spread(gpu_hour, what="--gpu-hour"),
-        world=terms.machine.world,
+        world=machine.world,
     )
-    serving = serving_memory(terms.shape, size, context=context)
+    context = float(collect.budgets.context or terms.shape.context or 10_240)
+    serving = serving_memory(terms.shape, machine.memory, context=context)
     return Outlook(terms, epochs, found, most, serving, cost, sources(terms), notes)
+
+
+def _measured(start: Path | None, settings: LoopConfig) -> tuple[Measured, list[str]]:
+    """Figures of an earlier store, and in which settings it differs from the plan."""
+    from learn.plan_store import Measured, differences, measure
+
+    if start is None:
+        return Measured(), []
+    import sera_data
+
+    found = measure(sera_data.open(start))
+    other = differences(found.settings, settings.collect.resolved())
+    text = f"the store was collected with another {', '.join(other)}: its use per tree may not hold"
+    return found, [text] if other else []
 
 
 def _settled(settings: LoopConfig) -> Any:
@@ -191,13 +206,6 @@ def _training(settings: LoopConfig, lora: int | None) -> Training:
     rank = lora if lora is not None else adapters.r if adapters is not None else None
     targets = how.targets if adapters is None else tuple(adapters.targets)
     return replace(how, rank=rank, targets=targets)
-
-
-def _warnings(measured: dict[str, Any], settings: LoopConfig) -> list[str]:
-    from learn.plan_store import differences
-
-    other = differences(measured, settings.collect.resolved())
-    return [f"the store was collected with another {', '.join(other)}: its use per tree may not hold"] if other else []
 
 
 def _pairs(texts: list[str], *, option: str, names: tuple[str, ...] | None = None) -> dict[str, Spread]:
