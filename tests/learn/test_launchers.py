@@ -1,7 +1,9 @@
-"""`sera learn` under torchrun: two real ranks over gloo, one result, the rows and weights of one process."""
+"""`sera learn` under torchrun and deepspeed: two real ranks over gloo, one result, the rows and weights of one."""
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -22,38 +24,51 @@ SETS = ("schedule=execution:1,rubric:1", "updates_per_collect=2", "optimizer.lr=
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Two equal stores of a puppet, each beside its policy."""
-    found = []
-    for name in ("one", "two"):
-        root = tmp_path_factory.mktemp(name)
-        collect_epoch(root / "store", Puppet(make_policy(root / "policy")), *PLAYED)
-        found.append(root)
-    return found
+    """Three equal stores of a puppet, each beside its policy."""
+    root = tmp_path_factory.mktemp("places")
+    collect_epoch(root / "one" / "store", Puppet(make_policy(root / "one" / "policy")), *PLAYED)
+    for name in ("two", "three"):
+        shutil.copytree(root / "one", root / name)
+    return [root / name for name in ("one", "two", "three")]
+
+
+def deepspeed_launcher():
+    """The deepspeed command with a free port; it puts --local_rank before the command's own arguments."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    launcher = Path(sys.executable).with_name("deepspeed")
+    return [str(launcher), "--num_gpus", "2", "--master_port", port, "--module", "learn.learn_cli"]
 
 
 def learn(launcher, place, *more):
     sets = [part for override in SETS for part in ("--set", override)]
     paths = ["--store", place / "store", "--from", place / "policy", "--out", place / "run"]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
-    command = [*launcher, "learn", *map(str, paths), *sets, "--json", *more]
+    name = [] if launcher[-1] == "learn.learn_cli" else ["learn"]
+    command = [*launcher, *name, *map(str, paths), *sets, "--json", *more]
     return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.slow
 def test_two_ranks_of_the_command_equal_one(places):
-    one, two = places
-    alone, both = learn(ALONE, one), learn(TORCHRUN, two)
-    assert alone.returncode == 0, alone.stderr
-    assert both.returncode == 0, both.stderr
+    one, two, three = places
+    alone, both, other = learn(ALONE, one), learn(TORCHRUN, two), learn(deepspeed_launcher(), three)
+    for done in (alone, both, other):
+        assert done.returncode == 0, done.stderr
     results = [json.loads(done.stdout) for done in (alone, both)]  # one JSON object: only the first rank prints
-    assert [r["version"] for r in results] == [2, 2]
+    # the deepspeed launcher itself talks on stdout before the one object of the command
+    printed = [line for line in other.stdout.splitlines() if line.startswith("{")]
+    results += [json.loads(line) for line in printed]
+    assert [r["version"] for r in results] == [2, 2, 2]
     rows = [sd.open(place / "store").updates.pl().sort("update") for place in places]
-    for column in ("stage", "version_out", "n_datums", "n_trained_tokens", "skip_reason"):
-        assert rows[0][column].to_list() == rows[1][column].to_list()
-    for column in ("loss", "grad_norm", "entropy"):
-        assert rows[1][column].to_list() == pytest.approx(rows[0][column].to_list(), rel=1e-4, abs=1e-6)
-    mine, theirs = (load_file(place / "run" / "policies" / "v000002" / "model.safetensors") for place in places)
-    assert all(torch.allclose(mine[name], theirs[name], atol=2e-5) for name in theirs)
+    weights = [load_file(place / "run" / "policies" / "v000002" / "model.safetensors") for place in places]
+    for launched, found in zip(rows[1:], weights[1:], strict=True):
+        for column in ("stage", "version_out", "n_datums", "n_trained_tokens", "skip_reason"):
+            assert launched[column].to_list() == rows[0][column].to_list()
+        for column in ("loss", "grad_norm", "entropy"):
+            assert launched[column].to_list() == pytest.approx(rows[0][column].to_list(), rel=1e-4, abs=1e-6)
+        assert all(torch.allclose(found[name], weight, atol=2e-5) for name, weight in weights[0].items())
     for place in places:
         sd.verify(sd.open(place / "store"))
     again = learn(TORCHRUN, two)

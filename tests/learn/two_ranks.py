@@ -21,8 +21,8 @@ from learn.packing import plan_packs
 from learn.ranks import join, leave
 
 
-def model():
-    torch.manual_seed(0)
+def model(seed=0):
+    torch.manual_seed(seed)
     config = Qwen3Config(
         vocab_size=37,
         hidden_size=16,
