@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from collect.policy_directory import PolicyDirectory, read_policy_directory
+from collect.policy_directory import PolicyDirectory, is_policy_directory, read_policy_directory
 from collect.provenance import code_version
 from learn.checkpoint import (
     Checkpoint,
@@ -34,7 +34,7 @@ def resume(
 ) -> tuple[Engine, State]:
     """The engine and where it stands; `start` is the state of a phase that has done nothing."""
     found = latest(out / "checkpoints")
-    universal, lora = False, _adapters(config, parent)
+    universal, lora, directory = False, _adapters(config, parent), parent.path
     if found is not None:
         require_tokenizer(found, parent.tokenizer_sha256)
         _require_lineage(found, parent, out=out, start=start)
@@ -43,8 +43,9 @@ def resume(
         universal = needs_conversion(found.state, ranks.size)
         if universal:
             convert(found, ranks)
+            directory = adapter_base(found) if lora else directory
     engine = open_engine(
-        parent.path,
+        directory,
         ranks=ranks,
         config=config.engine,
         optimizer=config.optimizer,
@@ -57,6 +58,18 @@ def resume(
         load(found, engine)
         state = found.state if _is_middle(found, start) else start
     return engine, replace(state, world_size=ranks.size, zero=engine.zero, code_version=code_version(), lora=lora)
+
+
+def adapter_base(found: Checkpoint) -> Path:
+    """The policy directory of a checkpoint's adapters, because DeepSpeed's universal form leaves frozen weights out.
+
+    Raises CheckpointError when it is not there as it was.
+    """
+    path, wanted = Path(found.state.lora["base"]), found.state.lora["base_sha256"]
+    if not is_policy_directory(path) or read_policy_directory(path, verify=False).sha256 != wanted:
+        msg = f"the adapters of checkpoint {found.path} belong to policy {path}, which is not there as it was"
+        raise CheckpointError(msg, hint=f"put it back, or continue with {found.state.world_size} ranks")
+    return path
 
 
 def _adapters(config: LearnConfig, parent: PolicyDirectory) -> dict[str, Any]:

@@ -193,14 +193,41 @@ def test_killed_at_any_moment_the_last_checkpoint_is_whole(tmp_path):
         cursor = found.state.cursor + 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
-def test_two_ranks_continue_on_one(tmp_path, zero):
+def launch(root, size, mode, cases):
+    """Run resume_ranks.py on `size` ranks; returns what it says by case."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(size)]
     script = str(Path(__file__).with_name("resume_ranks.py"))
-    for size, mode in (("2", "save"), ("1", "load")):
-        command = [*launch, size, script, str(tmp_path), str(zero), mode]
-        subprocess.run(command, check=True, env=env, timeout=400)
-    straight, resumed = (json.loads((tmp_path / f"{mode}.json").read_text()) for mode in ("save", "load"))
-    assert resumed == pytest.approx(straight, rel=1e-5, abs=1e-6)
+    subprocess.run([*command, script, str(root), mode, *cases], check=True, env=env, timeout=500)
+    return json.loads((root / f"{mode}-{size}.json").read_text())
+
+
+CASES = ("0 weights", "1 weights", "2 weights", "3 weights", "0 lora", "2 lora", "3 lora")
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """Four updates on two ranks with a checkpoint after the second: (directory, what they say by case)."""
+    root = tmp_path_factory.mktemp("straight")
+    return root, launch(root, 2, "save", CASES)
+
+
+@pytest.mark.slow
+def test_the_same_number_of_ranks_continues_exactly(straight):
+    root, said = straight
+    assert launch(root, 2, "load", CASES) == said
+
+
+@pytest.mark.slow
+def test_two_ranks_continue_on_one(straight):
+    root, said = straight
+    for case, row in launch(root, 1, "load", CASES).items():
+        assert row == pytest.approx(said[case], rel=1e-5, abs=1e-6), case
+
+
+@pytest.mark.slow
+def test_one_rank_continues_on_two(tmp_path):
+    said = launch(tmp_path, 1, "save", ["2 weights"])
+    assert launch(tmp_path, 2, "load", ["2 weights"])["2 weights"] == pytest.approx(
+        said["2 weights"], rel=1e-5, abs=1e-6
+    )

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from collect.policy_directory import read_policy_directory
 from learn.attention import NAME
-from learn.checkpoint import CheckpointError, latest
+from learn.checkpoint import Checkpoint, CheckpointError, State, latest
 from learn.config import EngineConfig, LoraConfig, OptimizerConfig
 from learn.engine import Engine, open_engine
 from learn.lora import insert_adapters, merged, write_adapter
@@ -18,6 +18,7 @@ from learn.network import Network, load_network
 from learn.objective import Objective
 from learn.packing import Pack, micro_batch, plan_packs
 from learn.ranks import join
+from learn.resume import adapter_base
 from sera_data.errors import ConfigError
 from tests.learn.puppet import Puppet, make_policy
 from tests.learn.test_engine import CISPO, LENGTHS, reference
@@ -144,6 +145,17 @@ def test_the_next_phase_starts_from_what_collectors_loaded(collected, tmp_path):
         exported = load_file(result.policy / "model.safetensors")
         for name, weight in exported.items():
             torch.testing.assert_close(merged_by_peft[name], weight, atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_another_number_of_ranks_needs_the_policy_that_the_adapters_belong_to(tmp_path):
+    """DeepSpeed's universal form leaves frozen weights out."""
+    policy = make_policy(tmp_path / "policy")
+    lora = {"config": {}, "base": str(policy.path), "base_sha256": policy.sha256}
+    found = Checkpoint(tmp_path, State("r", 0, 2, 2, False, "p", "t", "s", world_size=2, lora=lora))
+    assert adapter_base(found) == policy.path
+    make_policy(policy.path, seed=1)
+    with pytest.raises(CheckpointError, match=r"which is not there as it was .*continue with 2 ranks"):
+        adapter_base(found)
 
 
 def test_half_precision_adapters_have_fp32_masters(tmp_path, make_datums):
