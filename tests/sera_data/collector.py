@@ -1,9 +1,12 @@
 """A collector process for tests: claims the plan of one run and commits every unit that is not committed yet.
 
-Run: ``python tests/sera_data/collector.py STORE N_UNITS [SEED]``; it prints a line before and after each commit.
+Run: ``python tests/sera_data/collector.py STORE N_UNITS [SEED [DIES_AT]]``; it prints a line before and after each
+commit. With DIES_AT it kills itself with signal 9 at that change of the bucket: odd ones before it, even ones after.
 """
 
+import os
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -35,5 +38,26 @@ def collect(path: Path, units: int, seed: int) -> None:
         print("already" if result.already_committed else "wrote", unit, flush=True)
 
 
+def die(at: int) -> None:
+    from sera_data.bucket import Bucket
+
+    count = [0]
+
+    def deadly(call):
+        def changed(*args):
+            count[0] += 1
+            done = call(*args) if at % 2 == 0 else None
+            if count[0] == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*args) if at % 2 else done
+
+        return changed
+
+    for name in ("upload", "create"):
+        setattr(Bucket, name, deadly(getattr(Bucket, name)))
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 4 and int(sys.argv[4]):
+        die(int(sys.argv[4]))
     collect(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)

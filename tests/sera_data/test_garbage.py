@@ -46,9 +46,7 @@ def test_open_shards_and_what_a_snapshot_names_are_never_touched(store):
 def test_shards_are_kept_while_their_seal_is_damaged(store):
     path = file_at(store.path, "epochs/e000000/turns.parquet")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(
-        StoreError, match=r"parquet is missing or changed, so the shards of e000000 are kept"
-    ):
+    with pytest.raises(StoreError, match=r"parquet is missing or changed, so the shards of e000000 are kept"):
         sd.collect_garbage(store, sealed_hours=0)
     assert store.shard_ids() == ["e000000.u0000"]
 

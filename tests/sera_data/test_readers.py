@@ -125,9 +125,7 @@ def test_a_truncated_or_missing_file_is_named_before_reading(place):
     path = file_at(store.path, "epochs/e000000/turns.parquet")
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
-    with pytest.raises(
-        StoreError, match=r"turns\S+ has \d+ bytes; seal e000000 records \d+ \(hint: restore"
-    ):
+    with pytest.raises(StoreError, match=r"turns\S+ has \d+ bytes; seal e000000 records \d+ \(hint: restore"):
         store.sql("select 1 from turns")
     path.unlink()
     with pytest.raises(StoreError, match=r"turns[.\w]*\.parquet is missing; seal e000000 records it"):
