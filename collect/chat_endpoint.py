@@ -207,8 +207,8 @@ class ChatEndpoint:
 
     def _usage(self, body: Mapping[str, Any]) -> Reply:
         """Token counts and model of an answer, as far as it tells them."""
-        usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
-        details = usage.get("prompt_tokens_details") if isinstance(usage.get("prompt_tokens_details"), dict) else {}
+        usage = _mapping(body.get("usage"))
+        details = _mapping(usage.get("prompt_tokens_details"))
         model = body.get("model")
         return Reply(
             prompt_tokens=_count(usage.get("prompt_tokens")),
@@ -278,6 +278,11 @@ def _seconds(text: str | None) -> float | None:
         return max(0.0, float(said) if said.isdigit() else parsedate_to_datetime(said).timestamp() - time.time())
     except ValueError:
         return None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """The value where it is a mapping, as it should be; servers send anything."""
+    return value if isinstance(value, dict) else {}
 
 
 def _count(value: Any) -> int | None:

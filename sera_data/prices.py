@@ -75,7 +75,7 @@ class Prices(Config):
         if found is None:
             return None
         own = next((part for name, part in found.roles.items() if name == role), None)
-        parts = [found] if own is None else [own, found]
+        parts: list[RolePrice] = [found] if own is None else [own, found]
         fresh, cached, output = (_first(parts, name) for name in ("input", "cached", "output"))
         if fresh is None or output is None:
             return None
