@@ -140,7 +140,7 @@ class EngineConfig(Config):
         default=None, ge=2, description="Tokens of a forward pass; null: 2048 on CPU, 32768 on GPU."
     )
     share_prefixes: Literal["auto", "on", "off"] = Field(
-        default="auto", description="Compute a token that sequences share once. auto: where it saves a tenth or more."
+        default="auto", description="Compute a token that sequences share once. auto: where it saves a quarter or more."
     )
     vocabulary_chunk: int = Field(default=2048, ge=1, description="Most trained positions projected at a time.")
     recompute: bool = Field(default=False, description="Recompute activations in backward: less memory, more time.")

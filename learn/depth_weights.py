@@ -58,8 +58,12 @@ def batch_weights(datums: Sequence[Datum], *, rule: DepthRule = PUBLISHED) -> di
 def weigh(datums: Sequence[Datum], *, clip: float = CLIP, rule: DepthRule = PUBLISHED) -> list[Datum]:
     """The same datums with advantages times their depth's weight, cut to [-clip, clip]."""
     weights = batch_weights(datums, rule=rule)
-    done = []
-    for datum in datums:
-        advantages = datum.advantages * np.float32(weights[datum.depth])
-        done.append(with_advantages(datum, np.clip(advantages, -clip, clip, out=advantages)))
-    return done
+    return [_times(datum, np.float32(weights[datum.depth]), clip) for datum in datums]
+
+
+def _times(datum: Datum, weight: np.float32, clip: float) -> Datum:
+    old = datum.advantages
+    if weight == 1 and -clip <= old.min() and old.max() <= clip:
+        return datum
+    advantages = old * weight
+    return with_advantages(datum, np.clip(advantages, -clip, clip, out=advantages))

@@ -10,6 +10,7 @@ lies there once (see `learn.trie`). Budget and balance count the tokens that are
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ Share = Literal["auto", "on", "off"]
 Layout = Literal["rows", "tree"]
 Part = tuple[list[Datum], int]
 """Datums of a micro-batch and the tokens that it computes."""
-WORTH = 0.9
+WORTH = 0.75
 """Share of the tokens of the layout `rows` below which `auto` takes the layout `tree`: see docs/packing.md."""
 
 
@@ -112,12 +113,12 @@ def plan_packs(datums: Sequence[Datum], *, budget: int, world_size: int = 1, sha
 
 
 def _rows(order: Sequence[Datum], budget: int, world_size: int) -> list[Part]:
-    bins = _round_up(-(-sum(map(len, order)) // budget), world_size)
-    while True:
-        filled = _spread(order, min(bins, _round_up(len(order), world_size)), budget)
-        if filled is not None:
-            return [(part, sum(map(len, part))) for part in filled if part]
-        bins += world_size
+    """As few parts as hold the datums, evenly filled where that is possible."""
+    filled = _spread(order, _round_up(-(-sum(map(len, order)) // budget), world_size), budget)
+    if filled is None:
+        full = _best_fit(order, budget)
+        filled = _spread(order, _round_up(len(full), world_size), budget) or full
+    return [(part, sum(map(len, part))) for part in filled if part]
 
 
 def _trees(datums: Sequence[Datum], budget: int, world_size: int, *, worth: float) -> list[Part] | None:
@@ -149,6 +150,7 @@ def _round_up(value: int, multiple: int) -> int:
 
 
 def _spread(order: Sequence[Datum], bins: int, budget: int) -> list[list[Datum]] | None:
+    """The longest first into the least filled of `bins` parts; None when one would not fit."""
     heap = [(0, index) for index in range(bins)]
     parts: list[list[Datum]] = [[] for _ in range(bins)]
     for datum in order:
@@ -157,6 +159,20 @@ def _spread(order: Sequence[Datum], bins: int, budget: int) -> list[list[Datum]]
             return None
         parts[index].append(datum)
         heapq.heapreplace(heap, (load + len(datum), index))
+    return parts
+
+
+def _best_fit(order: Sequence[Datum], budget: int) -> list[list[Datum]]:
+    """The longest first into the fullest part that has room for it."""
+    rooms: list[tuple[int, int]] = []  # (tokens left, part), sorted
+    parts: list[list[Datum]] = []
+    for datum in order:
+        found = bisect.bisect_left(rooms, (len(datum), 0))
+        left, index = rooms.pop(found) if found < len(rooms) else (budget, len(parts))
+        if index == len(parts):
+            parts.append([])
+        parts[index].append(datum)
+        bisect.insort(rooms, (left - len(datum), index))
     return parts
 
 
@@ -181,63 +197,60 @@ class MicroBatch:
 def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
     """A pack in its layout; position ids are those of each sequence alone."""
     datums = pack.datums
-    where = [np.flatnonzero(d.trained) for d in datums]
+    trained = np.concatenate([d.trained for d in datums])
+    at = np.flatnonzero(trained)
+    counts = np.add.reduceat(trained, _starts(datums)[:-1], dtype=np.int64)
 
     def chosen(name: str) -> np.ndarray:
-        return np.concatenate([getattr(d, name)[at] for d, at in zip(datums, where, strict=True)])
+        return np.concatenate([getattr(d, name) for d in datums])[at]
 
     def tensor(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
         return torch.as_tensor(array, dtype=dtype, device=device)
 
-    counts = [len(at) for at in where]
     real = 0.0 if pack.anchor else 1.0
     tokens = Tokens(
         logprobs=tensor(chosen("logprobs"), torch.float32),
         advantages=tensor(chosen("advantages"), torch.float32) * real,
-        weight=torch.full((sum(counts),), real, device=device),
+        weight=torch.full((len(at),), real, device=device),
         versions=tensor(chosen("versions"), torch.int64),
         segment=tensor(np.repeat(np.arange(len(datums)), counts), torch.int64),
         n_segments=len(datums),
     )
     make = _in_rows if pack.layout == "rows" else _in_tree
-    return make(datums, where, tensor(chosen("token_ids"), torch.int64), tokens, torch.device(device))
+    return make(datums, at, tokens, torch.device(device))
 
 
-def _in_rows(
-    datums: Sequence[Datum], trained: list[np.ndarray], targets: torch.Tensor, tokens: Tokens, device: torch.device
-) -> MicroBatch:
+def _starts(datums: Sequence[Datum]) -> np.ndarray:
+    return np.cumsum([0, *map(len, datums)])
+
+
+def _in_rows(datums: Sequence[Datum], at: np.ndarray, tokens: Tokens, device: torch.device) -> MicroBatch:
     """The sequences one behind the other; positions restart with each of them."""
     lengths = [len(d) for d in datums]
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    before = np.concatenate([start + at - 1 for start, at in zip(starts, trained, strict=False)])
+    ids = np.concatenate([d.token_ids for d in datums], dtype=np.int64)
+    count = np.arange(max(lengths))
     return MicroBatch(
-        token_ids=torch.as_tensor(np.concatenate([d.token_ids for d in datums]), dtype=torch.int64, device=device)[
-            None
-        ],
-        positions=torch.as_tensor(np.concatenate([np.arange(n) for n in lengths]), device=device)[None],
-        segments=Segments(tuple(lengths), torch.as_tensor(starts, dtype=torch.int32, device=device)),
-        before=torch.as_tensor(before, dtype=torch.int64, device=device),
-        targets=targets,
+        token_ids=torch.as_tensor(ids, device=device)[None],
+        positions=torch.as_tensor(np.concatenate([count[:n] for n in lengths]), device=device)[None],
+        segments=Segments(tuple(lengths), torch.as_tensor(_starts(datums), dtype=torch.int32, device=device)),
+        before=torch.as_tensor(at - 1, device=device),
+        targets=torch.as_tensor(ids[at], device=device),
         tokens=tokens,
     )
 
 
-def _in_tree(
-    datums: Sequence[Datum], trained: list[np.ndarray], targets: torch.Tensor, tokens: Tokens, device: torch.device
-) -> MicroBatch:
+def _in_tree(datums: Sequence[Datum], at: np.ndarray, tokens: Tokens, device: torch.device) -> MicroBatch:
     """The sequences as a trie."""
     trie = lay_out([d.token_ids for d in datums])
-    before = np.concatenate([place[at - 1] for place, at in zip(trie.where, trained, strict=True)])
     # the place of a token in the trie stands for the whole pair: its ancestors and itself
-    place = np.concatenate([place[at] for place, at in zip(trie.where, trained, strict=True)])
-    _, first, pick = np.unique(place, return_index=True, return_inverse=True)
-    chosen = torch.as_tensor(first, dtype=torch.int64, device=device)
+    place = np.concatenate(trie.where)
+    mine, first, pick = np.unique(place[at], return_index=True, return_inverse=True)
     return MicroBatch(
         token_ids=torch.as_tensor(trie.token_ids, dtype=torch.int64, device=device)[None],
         positions=torch.as_tensor(trie.positions, dtype=torch.int64, device=device)[None],
         segments=Branches(trie.nodes, block_mask(trie.ends, device) if device.type == "cuda" else None),
-        before=torch.as_tensor(before[first], dtype=torch.int64, device=device),
-        targets=targets.index_select(0, chosen),
+        before=torch.as_tensor(place[at - 1][first], dtype=torch.int64, device=device),
+        targets=torch.as_tensor(trie.token_ids[mine], dtype=torch.int64, device=device),
         tokens=tokens,
         pick=torch.as_tensor(pick, dtype=torch.int64, device=device),
     )

@@ -1,5 +1,6 @@
 """Packing and packed attention: plans, and equality with the plain model on every sequence alone."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -35,6 +36,12 @@ def test_plan_holds_every_datum_once_within_the_budget(lengths, world, budget):
     assert all(pack.datums for pack in plan.packs)
     assert sum(pack.anchor for pack in plan.packs) < world
     assert plan_packs(datums, budget=budget, world_size=world).sha256 == plan.sha256
+
+
+def test_many_micro_batches_are_filled():
+    lengths = np.random.default_rng(0).lognormal(6, 0.8, 3000).clip(1, 4096).astype(int).tolist()
+    plan = plan_packs([Row(f"d{i}", n) for i, n in enumerate(lengths)], budget=4096, world_size=2)
+    assert sum(lengths) / (4096 * len(plan.packs)) > 0.98
 
 
 def test_a_sequence_longer_than_the_budget_is_named(make_datums):

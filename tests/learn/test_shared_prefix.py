@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from learn.attention import NAME
+from learn.learn_progress import computed_share, describe
 from learn.measures import Measures
 from learn.network import Network
 from learn.objective import Objective
@@ -164,3 +165,17 @@ def test_an_anchor_is_a_row_of_one_datum():
     assert [(pack.anchor, pack.layout) for pack in plan.packs] == [(False, "tree"), (True, "rows")]
     assert isinstance(plan.packs[1], Pack)
     assert plan.n_computed == len(story()[0])
+
+
+def test_the_output_of_a_phase_says_what_was_shared():
+    row = {"version_in": 0, "stage": "execution", "skip_reason": None, "n_datums": 8, "timings": {"total_s": 2.0}}
+    row |= dict.fromkeys(("loss", "grad_norm", "entropy", "ratio_mean"), 0.0)
+    shared = {**row, "n_tokens": 400, "n_computed_tokens": 100}
+    apart = {**row, "n_tokens": 100, "n_computed_tokens": 100}
+    skipped = {**row, "skip_reason": "nothing", "n_tokens": 0, "n_computed_tokens": 0}
+    assert describe(shared).endswith("200 tokens/s  25% computed")
+    assert describe(apart).endswith("50 tokens/s")
+    assert computed_share([shared, apart, skipped]) == 0.4
+    stored = {**row, "n_tokens": 400}  # read back from the store, which has no column for it
+    assert describe(stored).endswith("200 tokens/s")
+    assert computed_share([stored, skipped]) is None
