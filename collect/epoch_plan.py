@@ -31,9 +31,9 @@ def claim_epoch(store: Store, epoch: int | None, **wanted: Any) -> Plan:
             raise StoreError(msg, hint="give the config and the policy that it was begun with, or another --epoch")
         return plan
     following = 1 + max((parse_plan_name(name)[0] for name in names), default=-1)
-    plan = claim_plan(store, **wanted) if epoch == following else None
-    if plan is None or plan.epoch != epoch:
-        found = following if plan is None else plan.epoch
+    claimed = claim_plan(store, **wanted) if epoch == following else None
+    if claimed is None or claimed.epoch != epoch:
+        found = following if claimed is None else claimed.epoch
         msg = f"epoch {epoch} was asked for, but the one to collect now in store {store.path} is {found}"
         raise StoreError(msg, hint=f"give --epoch {found}, or leave it out")
-    return plan
+    return claimed

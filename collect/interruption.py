@@ -116,9 +116,9 @@ class Interruption:
             self._between_steps = before
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        first = self.error is None
+        first, error = self.error is None, self.error or stop_error(number)
         if first:
-            self.error, self.number, self._since = stop_error(number), number, time.monotonic()
+            self.error, self.number, self._since = error, number, time.monotonic()
         elif time.monotonic() - self._since < SAME_STOP_S:
             return  # it must not break the clean end that the first one began
         if self._between_steps and (first or number != signal.SIGINT):
@@ -126,6 +126,6 @@ class Interruption:
         if self._deliver is not None:
             self._deliver()
         elif importing(frame):
-            leave(str(self.error), self.error.exit_code)
+            leave(str(error), error.exit_code)
         else:
-            raise Struck(str(self.error))
+            raise Struck(str(error))

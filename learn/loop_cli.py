@@ -73,9 +73,17 @@ def loop(
     elif slurm is not None:
         from learn.slurm import SlurmOptions
 
-        named = {"time": slurm_time, "partition": slurm_partition, "account": slurm_account}
-        sizes = {"gpus": slurm_gpus, "nodes": slurm_nodes, "cpus": slurm_cpus, "array": slurm_array}
-        options = SlurmOptions(**named, **sizes, lines=tuple(slurm_line or ()), setup=tuple(slurm_setup or ()))
+        options = SlurmOptions(
+            time=slurm_time,
+            partition=slurm_partition,
+            account=slurm_account,
+            gpus=slurm_gpus,
+            nodes=slurm_nodes,
+            cpus=slurm_cpus,
+            array=slurm_array,
+            lines=tuple(slurm_line or ()),
+            setup=tuple(slurm_setup or ()),
+        )
         _write_jobs(settings, out, slurm, options, as_json=as_json)
     else:
         play_loop(settings, out, audit, dry_run, as_json, until=until, launch=launch)
