@@ -147,6 +147,7 @@ def test_hours_that_are_none_are_refused(path, capsys, hours):
     assert "hours must be 0 or more" in sera(capsys, "gc", path, "--sealed-hours", hours, code=2)
 
 
+@on_disk("it copies directories to odd names")
 def test_a_path_that_is_no_text_is_refused(path, capsys, tmp_path):
     odd = os.fsdecode(os.fsencode(str(tmp_path)) + b"/odd\xff")
     copied(path, odd)
@@ -155,6 +156,7 @@ def test_a_path_that_is_no_text_is_refused(path, capsys, tmp_path):
     assert json.loads(sera(capsys, "verify", tmp_path / "link", "--json"))["problems"] == []
 
 
+@on_disk("it copies directories to odd names")
 def test_names_that_readers_could_take_for_patterns(path, capsys, tmp_path):
     for name in ("with space", "quo'te", 'double"quote', "br[ack]et", "st*ar?", "ünï", "{brace}", "a\nb"):
         copy = copied(path, tmp_path / name)

@@ -127,6 +127,7 @@ def test_strays_that_a_glob_would_read_are_named(store):
     assert "e000001.u0077: is in no plan" in found
 
 
+@on_disk("in a bucket a directory without its document is not published")
 def test_a_lost_document_is_named(store):
     (store.layout.shards / "e000001.u0000" / "commit.json").unlink()
     assert any("commit not found" in p for p in problems(store))
