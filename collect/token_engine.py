@@ -47,7 +47,7 @@ class TokenEngine(Protocol):
 
     async def take_weights(self, directory: Path) -> float:
         """Compute with the weights of `directory` from now on, prefix cache emptied; how far the output layer is from
-        its file, as a share of its largest value.
+        its file, in units of what rounding explains.
         """
 
     async def close(self) -> None:

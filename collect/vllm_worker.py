@@ -36,8 +36,8 @@ class WeightWorker:
             head.quant_method.process_weights_after_loading(head)
 
     def head_gap(self, directory: str) -> float:
-        """Largest difference between what the output layer computes and its weight in the file, as a share of the
-        largest value; 0.0 where this worker has no output layer.
+        """Largest difference between what the output layer computes and its weight in the file, in units of what
+        rounding explains: up to 1 is well. 0.0 where this worker has no output layer.
         """
         import torch
 
@@ -49,7 +49,8 @@ class WeightWorker:
         with torch.inference_mode():
             got = head.quant_method.apply(head, probe, bias=None)[0, : weight.shape[0]].float().cpu()
         want = (weight.to(head.weight.dtype).float() @ probe.cpu().float().T)[:, 0]
-        return float((got - want).abs().max() / want.abs().max().clamp(min=1e-9))
+        rounding = max(1e-4, 2 * torch.finfo(head.weight.dtype).eps)
+        return float((got - want).abs().max() / (rounding * want.abs().max().clamp(min=1e-9)))
 
     def _head(self) -> Any:
         model = self.model_runner.get_model()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sera_data as sd
-from collect.hand_over import hand_over
+from collect.hand_over import HEAD_GAP, hand_over
 from collect.interruption import Interruption
 from collect.model_files import read_mask
 from collect.policies import open_policy, style_of
@@ -230,7 +230,7 @@ def test_new_weights_reach_the_output_layer_and_the_prefix_cache(served, pocket,
         return await engine.score(ids), gap
 
     stale, gap = asyncio.run(without_repair())
-    assert gap > 0.05  # what hand_over refuses
+    assert gap > HEAD_GAP  # what hand_over refuses
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(stale, reference(newer, ids), atol=1e-3)
 
