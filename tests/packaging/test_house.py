@@ -48,7 +48,7 @@ def test_a_file_is_named_by_a_noun():
 
 
 COMMANDS = ["data", "tasks", "worlds", "collect", "label", "refresh", "eval", "policy", "pocket", "credit", "learn",
-            "loop", "demo", "audit", "notebook"]  # fmt: skip
+            "loop", "compare", "plan", "demo", "audit", "notebook"]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -17,7 +17,8 @@ import sera_data as sd
 
 HERE = Path(__file__).parent
 CRAFT = ("world.profile=strict", "world.tasks={worlds: '1000-1003', n: 8, tier_mix: {2: 0.5, 3: 0.5}}")
-KITCHEN = ("world={name: textworld, profile: strict, tasks: {generator: textworld, difficulties: [easy], per_cell: 1}}",)
+KITCHEN_TASKS = "{generator: textworld, difficulties: [easy], per_cell: 1}"
+KITCHEN = (f"world={{name: textworld, profile: strict, tasks: {KITCHEN_TASKS}}}",)
 PLAYS = (
     "groups={eval: 1}",
     "samples=1",
