@@ -195,7 +195,8 @@ def test_a_crash_between_any_two_puts_of_a_seal(template, objects, at, after):
     assert store.sealed_names() == (["e000000"] if (at, after) == (SEAL_CALLS, True) else [])
     assert counts(where) == before
     assert sd.verify(store).problems == ()
-    assert seal(where).already_sealed == bool(store.sealed_names())
+    was_sealed = bool(store.sealed_names())
+    assert seal(where).already_sealed == was_sealed
     assert counts(where) == before
 
 
