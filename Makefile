@@ -55,7 +55,7 @@ $(VENV_VLLM)/.installed: pyproject.toml constraints-vllm.txt
 	@touch $@
 
 test-vllm: $(VENV_VLLM)/.installed
-	$(RUN) $(VENV_VLLM)/bin/python -m pytest -m vllm tests/vllm
+	$(RUN) $(VENV_VLLM)/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning -m vllm tests/vllm
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -234,10 +234,11 @@ def test_new_weights_reach_the_output_layer_and_the_prefix_cache(served, pocket,
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(stale, reference(newer, ids), atol=1e-3)
 
+    ask(served, long)  # keys and values of the old weights
     asyncio.run(hand_over(served, newer))
-    np.testing.assert_allclose(asyncio.run(engine.score(ids)), reference(newer, ids), atol=1e-3)
     (after,) = ask(served, long)
     assert after.n_cached == 0
+    np.testing.assert_allclose(asyncio.run(engine.score(ids)), reference(newer, ids), atol=1e-3)
     assert (after.policy_version, served.identity.version, served.directory) == (1, 1, newer)
 
     asyncio.run(hand_over(served, pocket))
