@@ -10,7 +10,6 @@ Run: ``sera learn --method sft --store STORE`` on a store of scripts, of hosted 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,6 +21,7 @@ import pyarrow as pa
 from collect.policy import Message
 from learn.registered import Registered, query
 from schemas.words import FinishReason
+from sera_data.conversation import given_messages
 
 if TYPE_CHECKING:
     from collect.renderer import ChatRenderer
@@ -103,20 +103,6 @@ def _spelled(
         "logprobs": [0.0] * len(completion),
     }
     return _Spelled(row, ended, turn["observation"] or "")
-
-
-def given_messages(turn: dict[str, Any]) -> Chat | None:
-    """The stored prompt of a turn as messages; None when there is none."""
-    text = turn["prompt_text"]
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if isinstance(found, list) and all(isinstance(m, dict) and "role" in m for m in found):
-        return found
-    return [{"role": "user", "content": text}]
 
 
 def _opening(turn: dict[str, Any]) -> Chat:

@@ -91,7 +91,7 @@ def node_conversations(
     by_id = {turn["turn_id"]: turn for turn in turns}
     before: dict[str, Any] = {}
     for turn in turns:
-        given, base = _given(turn), turn["base_turn"]
+        given, base = given_messages(turn), turn["base_turn"]
         if not chats or (base is None and given is not None):
             chats.append(Conversation(facts))
         elif base in ends and len(ends[base][0].messages) != ends[base][1]:
@@ -111,7 +111,7 @@ def node_conversations(
     return chats
 
 
-def _given(turn: dict[str, Any]) -> list[Message] | None:
+def given_messages(turn: dict[str, Any]) -> list[Message] | None:
     """The prompt of a turn as stored text: messages as JSON, or plain words of a user; None when it is ids."""
     text = turn["prompt_text"]
     if text is None:
