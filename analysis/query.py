@@ -31,6 +31,7 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, /, **parameters: Any) -> lis
 
     try:
         cursor = con.execute(statement(name), parameters or None)
+        found = cursor.fetchall()  # part of the query: files may be read only now
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
@@ -40,7 +41,7 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, /, **parameters: Any) -> lis
         msg = f"reading the store failed in {name}.sql: {' '.join(str(error).split())}"
         raise StoreError(msg, hint="sera data verify STORE names every damaged file") from error
     names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def all_threads(con: duckdb.DuckDBPyConnection) -> None:
