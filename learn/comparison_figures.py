@@ -92,7 +92,7 @@ def _spending(figures: Figures, config: CompareConfig, cell: Cell, out: Path, se
             spent |= {name: float(figures.curves[-1][name]) for name in SPENT}
     else:
         spent["minutes"] = float(train.get("passed_s", 0.0)) / 60
-        spent["updates"] = float(train["updates"]) if isinstance(train.get("updates"), int) else None
+        spent["updates"] = float(sum(train["updates"].values()))
     figures.spent.setdefault(cell.row, {})[seed] = spent
 
 

@@ -202,8 +202,10 @@ def test_ten_lines_in_one_cell_live_on_surplus():
 
 
 @pytest.mark.slow
-def test_the_delegating_oracle_solves_all_published_tasks_in_code():
-    trees = solved("delegating_oracle", import_published(PUBLISHED))
-    assert len(trees) == 632
+def test_the_delegating_oracle_solves_published_tasks_of_every_band_in_code():
+    tasks = import_published(PUBLISHED)[::4]  # `sera eval --protocol textcraft-632 --dialect code` plays all of them
+    trees = solved("delegating_oracle", tasks)
+    assert len(trees) == 158
+    assert {task.difficulty for task in tasks} == {"easy", "medium", "hard", "extreme"}
     assert [tree.root.outcome for tree in trees if not tree.root.success] == []
-    assert sum(tree.root.n_delegations for tree in trees) > 136
+    assert sum(tree.root.n_delegations for tree in trees) > 34

@@ -1,7 +1,6 @@
 """Scripted policies through the full runner: what each must achieve, and that every role is answered validly."""
 
 import asyncio
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -124,14 +123,6 @@ def test_delegating_oracle_on_published_tasks():
     results = play("delegating_oracle", some, settings=TreeSettings(), purpose="eval", profile="rao-42")
     assert all(result.root.success for result in results)
     assert max(result.root.max_depth for result in results) >= 2
-
-
-@pytest.mark.slow
-def test_delegating_oracle_solves_easy_medium_and_hard():
-    tasks = [task for task in import_published(PUBLISHED) if task.difficulty != "extreme"]
-    results = play("delegating_oracle", tasks, settings=TreeSettings(), purpose="eval", profile="rao-42")
-    assert Counter(result.root.success for result in results) == {True: 496}
-    assert max(result.root.max_depth for result in results) <= 3
 
 
 def test_an_oracle_decides_from_what_it_saw():

@@ -106,7 +106,7 @@ def test_the_whole_experiment_runs_on_a_cpu_and_stops_by_its_rules(tmp_path):
     assert json.loads((out / "plan.measured.json").read_text())["sources"]["use of trees"] == "measured"
     assert (out / "audit.html").stat().st_size > 10_000
     with sera_data.open(out / "loop" / "store").connect() as connection:
-        collectors, trained = connection.sql(
+        collectors, trained = connection.execute(
             "select (select count(distinct pid) from runs where phase = 'collect'),"
             " (select count(*) from updates where skip_reason is null)"
         ).fetchone()

@@ -74,6 +74,13 @@ def changed_groves() -> list[tuple[Forest, dict[str, set[str]]]]:
     ]
 
 
+def success_depends(nodes: dict, change: dict[str, set[str]]) -> set[str]:
+    """A root's label decides about its whole tree, a child's about itself; a new leaf is paid as well."""
+    roots = {n for n in change["label"] if nodes[n]["parent_id"] is None}
+    trees = {nodes[n]["tree_id"] for n in roots}
+    return {n for n, row in nodes.items() if row["tree_id"] in trees} | (change["label"] - roots) | change["leaf"]
+
+
 def depends(forest: Forest, rule: Rule, change: dict[str, set[str]], before: set[str]) -> set[str]:
     """Trajectories of a rule whose advantage depends on the change."""
     params = dict(rule.params)
@@ -88,6 +95,8 @@ def depends(forest: Forest, rule: Rule, change: dict[str, set[str]], before: set
         return {t for t in before if grown and nodes[t]["tree_id"] not in grown} | {
             nodes[leaf]["parent_id"] for leaf in change["leaf"]
         }
+    if rule.path.stem == "success":
+        return success_depends(nodes, change) & before
     if (params["epochs"] == "even") or not change["score"] | change["label"]:
         return set()
     k = params["k"]

@@ -128,14 +128,14 @@ def test_a_seal_is_there_whole_or_not_at_all(template, calls, data):
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=80)
+@settings(SETTINGS, max_examples=30)
 @given(data=st.data())
 def test_many_moments_of_a_commit(template, calls, data):
     commit_survives(template, data.draw(st.sampled_from([Crash, full_disk])), data.draw(moments(calls["commit"])))
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=40)
+@settings(SETTINGS, max_examples=16)
 @given(data=st.data())
 def test_many_moments_of_a_seal(template, calls, data):
     seal_survives(template, data.draw(moments(calls["seal"])))

@@ -113,9 +113,9 @@ def test_twenty_kills_lose_and_repeat_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_kills_in_object_storage_lose_and_repeat_nothing(objects):
-    """Kill -9 at a request of a commit, ten times; the store that results equals an undisturbed one."""
-    draw, units, left = random.Random(10), 12, 0
-    for _ in range(10):
+    """Kill -9 at a request of a commit, four times; the store that results equals an undisturbed one."""
+    draw, units, left = random.Random(10), 6, 0
+    for _ in range(4):
         process = start(objects / "s", units=units, dies_at=draw.randint(4, 16))
         process.communicate(timeout=300)
         assert process.returncode == -signal.SIGKILL
