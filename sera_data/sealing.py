@@ -74,7 +74,7 @@ def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[
     connection = checked_connection(store, plan, sources)
     staging = store.medium.stage(f"seal-{plan.name}")
     try:
-        tables = {name: _write_table(connection, table, staging) for name, table in TABLES.items()}
+        tables = {name: write_table(connection, table, staging) for name, table in TABLES.items()}
         connection.close()
         written = Source(
             plan.name,
@@ -116,7 +116,8 @@ def _close(store: Store, plan: Plan, missing: Sequence[str]) -> None:
         raise StoreError(msg, hint="seal again")
 
 
-def _write_table(connection: duckdb.DuckDBPyConnection, table: Table, staging: Staging) -> dict[str, Any]:
+def write_table(connection: duckdb.DuckDBPyConnection, table: Table, staging: Staging) -> dict[str, Any]:
+    """Write the rows of `fresh.<table>` sorted and compacted; returns rows and files as `seal.json` names them."""
     blocks = in_blocks(ordered_batches(connection, table, table.sort, source=f"fresh.{table.name}"), table.row_group)
     per_file = max(1, MAX_ROWS.get(table.name, 2_000_000) // table.row_group)
     files: list[dict[str, Any]] = []

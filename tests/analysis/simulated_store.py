@@ -15,7 +15,8 @@ from schemas import SCHEMA_VERSION, TABLES
 from sera_data.canonical import canonical_json
 from sera_data.duck import RAW, connect, connect_empty, duckdb_type
 from sera_data.listing import Listing
-from sera_data.sealing import _write_table
+from sera_data.medium import Staging
+from sera_data.sealing import write_table
 
 SQL = (Path(__file__).parent / "simulated_store.sql").read_text(encoding="utf-8")
 TURNS = (Path(__file__).parent / "simulated_turns.sql").read_text(encoding="utf-8")
@@ -61,7 +62,7 @@ def sealed_store(path: Path, *, tasks=60, epochs=2, launches=4, seed=0, plant=No
             con.execute(f"create or replace view fresh.{name} as select * from {rows}")
         directory = store.layout.epochs / f"e{epoch:06d}"
         directory.mkdir()
-        tables = {name: _write_table(con, table, directory) for name, table in TABLES.items()}
+        tables = {name: write_table(con, table, Staging(directory)) for name, table in TABLES.items()}
         body = {
             "name": directory.name, "epoch": epoch, "addition": None, "run_id": "sim-0", "phase": "collect",
             "policy_hash": "b" * 64, "config_hash": "c" * 64, "schema_version": SCHEMA_VERSION, "shards": [],

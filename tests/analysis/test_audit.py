@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "sera_data"))
 import small_store as small
 from noisy_store import noisy_store
+from simulated_store import sealed_store
 
 
 @pytest.fixture(scope="module")
@@ -364,3 +365,13 @@ def test_every_sql_file_is_documented_and_used():
     assert [name for name in names if f"`{name}`" not in docs] == []
     code = "".join(path.read_text(encoding="utf-8") for path in Path("analysis").glob("*.py"))
     assert [name for name in names if f'"{name.removesuffix(".sql")}"' not in code] == []
+
+
+def test_a_simulated_store_on_disk_is_a_store(tmp_path):
+    """What the benchmarks of audit and explorer are measured on."""
+    store = sealed_store(tmp_path / "s", tasks=3, epochs=2, launches=2, seed=1, turns=2)
+    nodes, branches, turns = store.sql(
+        "select (select count(*) from nodes), (select count(*) from branches), (select count(*) from turns)"
+    ).fetchall()[0]
+    assert (branches, turns) == (3 * 2 * 2 * 8, 2 * nodes)
+    assert len(run_audit(store, reps=0).epochs) == 2
