@@ -20,14 +20,11 @@ import vl_convert
 import sera_data
 from collect.evaluation import compare
 from collect.intervals import bootstrap_mean, paired_difference
+from learn.loop_report import MARGIN
+from learn.registered import query
 
 CHAINS = {"seed1": "execution, seed 1", "seed2": "execution, seed 2", "control": "shuffled credit"}
 PROTOCOLS = {"t1": "temperature 1", "greedy": "greedy", "at8": "temperature 1, 8 samples"}
-PAIR_SQL = """
-select task_id, avg(case when gap > 1e-9 then 1.0 when gap < -1e-9 then 0.0 else 0.5 end) as accuracy,
-       avg(greatest(0, 0.2 - gap)) as hinge
-from pairs group by task_id
-"""
 
 
 def evals(out: Path, name: str, protocol: str) -> list[dict[str, Any]]:
@@ -70,13 +67,16 @@ def rate(rows: list[dict[str, Any]]) -> float:
 
 def pair_table(out: Path) -> list[str]:
     """Pair accuracy and hinge of the shipped writer and the trained one, paired by task."""
-    found = {n: sera_data.open(out / "probe" / n).sql(PAIR_SQL).pl().to_dicts() for n in ("base", "rubric")}
+    found = {
+        n: sera_data.open(out / "probe" / n).sql(query("compare_pairs"), {"margin": MARGIN}).pl().to_dicts()
+        for n in ("base", "rubric")
+    }
     lines = ["| writer | tasks with pairs | pair accuracy | hinge |", "|---|---|---|---|"]
     for name, title in (("base", "shipped weights"), ("rubric", "after 12 rubric updates")):
-        accuracy, hinge = (bootstrap_mean([row[key] for row in found[name]]) for key in ("accuracy", "hinge"))
+        accuracy, hinge = (bootstrap_mean([row[key] for row in found[name]]) for key in ("pair_accuracy", "hinge"))
         lines.append(f"| {title} | {accuracy.n} | {accuracy.value:.3f} | {hinge.value:.3f} |")
     cells = []
-    for key in ("accuracy", "hinge"):
+    for key in ("pair_accuracy", "hinge"):
         before, after = ({row["task_id"]: row[key] for row in found[name]} for name in ("base", "rubric"))
         change = paired_difference(before, after)
         cells.append(f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from learn.compare_config import CompareConfig
     from learn.comparison import Cell
 
@@ -139,14 +141,14 @@ def _compare(
     only_report: bool,
 ) -> None:
     from collect.interruption import Interruption
-    from learn.comparison import cells, open_comparison, play
+    from learn.comparison import open_comparison, play
     from learn.run_lock import sole_process
 
     with Interruption().active(), sole_process(out, work="comparison"):
         open_comparison(config, out)
         if not only_report:
-            with _Watched(len(cells(config)), out, config) as watched:
-                play(config, out, config_file=config_file, overrides=overrides, jobs=jobs, on_change=watched.change)
+            change = _announce(config, out)
+            play(config, out, config_file=config_file, overrides=overrides, jobs=jobs, on_change=change)
         body = _report(config, out)
     if as_json:
         typer.echo(json.dumps(body))
@@ -167,26 +169,19 @@ def _report(config: CompareConfig, out: Path) -> dict[str, Any]:
     return body
 
 
-class _Watched:
-    """Counts cells on stderr and makes the report anew after each."""
+def _announce(config: CompareConfig, out: Path) -> Callable[[Cell, str], None]:
+    """Counts cells on stderr, and makes the report anew after each."""
+    from rich.console import Console
 
-    def __init__(self, total: int, out: Path, config: CompareConfig) -> None:
-        from rich.console import Console
+    from learn.comparison import cells, finished
 
-        self.total, self.out, self.config = total, out, config
-        self.console = Console(stderr=True)
+    console, all_cells = Console(stderr=True), cells(config)
 
-    def __enter__(self) -> _Watched:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def change(self, cell: Cell, what: str) -> None:
-        from learn.comparison import cells, finished
-
-        done = sum(finished(self.config, each, self.out) for each in cells(self.config))
-        text = f"[{done}/{self.total}] {cell.name}: {what}"
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+    def change(cell: Cell, what: str) -> None:
+        done = sum(finished(config, each, out) for each in all_cells)
+        text = f"[{done}/{len(all_cells)}] {cell.name}: {what}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
         if what == "done":
-            _report(self.config, self.out)
+            _report(config, out)
+
+    return change

@@ -122,12 +122,13 @@ def _each(
 
 
 def _write_learn(config: CompareConfig, home: Path) -> None:
+    """The learn settings that the loop config states; what it leaves open is the row's method's, as in a loop."""
     import yaml
 
     from learn.config import LoopConfig
     from sera_data.config import load_config
 
-    learn = load_config(LoopConfig, Path(config.loop)).learn.resolved()
+    learn = load_config(LoopConfig, Path(config.loop)).learn.model_dump(mode="json", exclude_unset=True)
     replace_file(home / "learn.yaml", yaml.safe_dump(learn, sort_keys=False).encode())
 
 

@@ -6,7 +6,7 @@ table says with how many seeds. What a method spends on labels is what its credi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +126,7 @@ def contrasts(config: CompareConfig, figures: Figures) -> list[tuple[Contrast, D
         known = difference(better, worse, resamples=config.resamples) if better and worse else None
         found.append((contrast, known))
     adjusted = iter(holm([known.p for _, known in found if known is not None]))
-    return [(c, None if d is None else _with(d, next(adjusted))) for c, d in found]
-
-
-def _with(known: Difference, adjusted: float) -> Difference:
-    from dataclasses import replace
-
-    return replace(known, adjusted=adjusted)
+    return [(c, None if d is None else replace(d, adjusted=next(adjusted))) for c, d in found]
 
 
 def _rows(store: Path, statement: str, parameters: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -79,6 +79,13 @@ def test_a_cell_goes_on_where_it_was_killed(tmp_path):
     assert finished(known, Cell("rao", 1), tmp_path)
 
 
+def test_a_snapshot_cell_leaves_open_what_the_loop_config_leaves_open(tmp_path):
+    known = config(tmp_path, snapshot={"store": "S"})
+    (tmp_path / "loop.yaml").write_text(yaml.safe_dump({"policy": "pocket", "learn": {"updates_per_collect": 3}}))
+    play_cell(known, Cell("rao", 1), tmp_path, run=lambda command: {"policy": "runs/v1"})
+    assert yaml.safe_load((tmp_path / "rao.s1" / "learn.yaml").read_text()) == {"updates_per_collect": 3}
+
+
 def test_evaluations_use_the_policy_that_was_trained(tmp_path):
     seen = []
 
