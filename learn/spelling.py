@@ -114,7 +114,7 @@ def _extension(base: _Spelled, given: Chat | None, renderer: ChatRenderer) -> li
     answers = [m.get("content") for m in given or ()]
     if given is not None and (not _texts(answers) or any(m["role"] == "assistant" for m in given)):
         return None
-    text = "\n\n".join(answers) if given is not None else base.observation
+    text = "\n\n".join(map(str, answers)) if given is not None else base.observation
     return renderer.append(base.row["completion_ids"], base.ended, text)
 
 

@@ -151,10 +151,10 @@ class Objects:
                 writers["closed"] = [fact]
             elif mark and name not in known:
                 writers.setdefault(mark[1], []).append(fact)
-        for mark, left in writers.items():
+        for writer, left in writers.items():
             keys = [fact.key for fact in left]
             yield Leftover(
-                f"{where.name}.{mark}",
+                f"{where.name}.{writer}",
                 sum(fact.size for fact in left),
                 max(fact.modified for fact in left),
                 lambda keys=keys: self._bucket.delete(keys),  # type: ignore[misc]

@@ -168,10 +168,12 @@ def _document_problems(store: Store) -> Iterator[Problem]:
         (store.layout.epochs, is_plan_name),
         (store.layout.shards, lambda n: is_plan_name(shard_plan(n))),
     ):
-        for path in sorted(parent.iterdir()) if parent.is_dir() else []:
+        found: list[Place] = list(parent.iterdir()) if parent.is_dir() else []
+        for path in sorted(found, key=str):
             if not right(path.name):
                 yield Problem(str(path), "does not belong here, but a glob would read it", "move it out of the store")
-    for path in sorted(store.layout.snapshots.glob("*.json")):
+    snapshots: list[Place] = list(store.layout.snapshots.glob("*.json"))
+    for path in sorted(snapshots, key=str):
         try:
             read_snapshot(store, path.stem)
         except (StoreError, KeyError) as error:
