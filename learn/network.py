@@ -18,6 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from collect.model_files import loading_faults, require_weights
 from collect.model_files import read_mask as read_allowed
+from learn.activations import keep_less
 from learn.attention import NAME
 from learn.config import LoraConfig
 from learn.lora import insert_adapters
@@ -32,6 +33,7 @@ class Network(nn.Module):
         self, model: Any, *, allowed: torch.Tensor | None = None, temperature: float = 1.0, chunk: int = CHUNK
     ) -> None:
         super().__init__()
+        keep_less(model)
         model.lm_head = Vocabulary(model.lm_head.weight, allowed=allowed, temperature=temperature, chunk=chunk)
         self.model = model
 
