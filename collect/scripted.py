@@ -39,15 +39,18 @@ class Script:
     """A scripted policy's settings; see `collect.scripted_agents` and `collect.scripted_judges`.
 
     slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that
-    delegate ingredients. gates: weights of the rubric gates. substance: how often a rubric with a bad gate
-    still has the criterion of gained items. kitchen: the program in TextWorld-Sync, None = it does not cook.
-    reading: how its cooks find their commands. crafts: whether it plays TextCraft.
+    delegate ingredients. hasty, shirk: shares of its agents that claim in TextCraft to be done too early (see
+    `Style`). gates: weights of the rubric gates. substance: how often a rubric with a bad gate still has the
+    criterion of gained items. kitchen: the program in TextWorld-Sync, None = it does not cook. reading: how its
+    cooks find their commands. crafts: whether it plays TextCraft.
     """
 
     program: Program = "crafter"
     style: Style = field(default_factory=Style)
     slips: Mapping[float, float] = field(default_factory=lambda: dict(SLIPS))
     delegate: float = 0.6
+    hasty: float = 0.0
+    shirk: float = 0.0
     gates: Mapping[str, float] = field(default_factory=lambda: dict(RIGHT))
     substance: float = 0.2
     honest_scores: bool = True
@@ -72,12 +75,12 @@ SCRIPTS: Mapping[str, Script] = {
     "dish_parallel": Script(kitchen="parallel", reading="greedy", crafts=False),
     "honest": Script(kitchen="alone", crafts=False),
 }
-OPTIONS = ("slips", "delegate", "gates", "substance", "reading")
+OPTIONS = ("slips", "delegate", "hasty", "shirk", "gates", "substance", "reading")
 READINGS: tuple[str, ...] = get_args(kitchens.Reading)
 
 
 def open_policy(argument: str, *, options: Mapping[str, Any]) -> ScriptedPolicy:
-    """The scripted policy of a name; `options` may set slips, delegate, gates, substance and reading."""
+    """The scripted policy of a name; `options` may set slips, delegate, hasty, shirk, gates, substance and reading."""
     if argument not in SCRIPTS:
         msg = f"no scripted policy {argument!r}; allowed: {', '.join(SCRIPTS)}"
         raise UsageError(msg, hint="name one as scripted:NAME")
@@ -182,7 +185,10 @@ class ScriptedPolicy:
         style = self._script.style
         if self._script.program == "teacher":
             rng = random.Random(derive_seed("style", request.sampling.seed))
-            style = agents.teacher_style(rng, slips=self._script.slips, delegate=self._script.delegate)
+            script = self._script
+            style = agents.teacher_style(
+                rng, slips=script.slips, delegate=script.delegate, hasty=script.hasty, shirk=script.shirk
+            )
         belief = Belief(facts["start"].items, facts["agent"].targets)
         return _Mind(request.sampling.seed, belief, style, facts["turns_left"] + len(facts["history"]))
 
@@ -212,7 +218,7 @@ def _configured(script: Script, options: Mapping[str, Any]) -> Script:
     if unknown:
         msg = f"policy option gates: unknown gate {unknown[0]!r}; allowed: {', '.join(judges.GATES)}"
         raise UsageError(msg)
-    for name in ("delegate", "substance"):
+    for name in ("delegate", "hasty", "shirk", "substance"):
         if not _is_number(values[name]) or not 0 <= values[name] <= 1:
             msg = f"policy option {name} must be a share from 0 to 1, got {values[name]!r}"
             raise UsageError(msg)

@@ -26,11 +26,17 @@ CONSIDERED = 10  # largest loads that are compared
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How an agent works: probability of a slip per decision, when it delegates, whether it ever finishes."""
+    """How an agent works: probability of a slip per decision, when it delegates, whether it ever finishes.
+
+    hasty: claims to be done as soon as something on the way to its targets was made. shirks: as a child, claims to be
+    done as soon as it has looked something up.
+    """
 
     slip: float = 0.0
     delegates: Delegates = "never"
     finishes: bool = True
+    hasty: bool = False
+    shirks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,8 @@ def crafter(belief: Belief, situation: Situation, style: Style, rng: random.Rand
     lacking = belief.lacking()
     if not lacking:
         return finish_call() if style.finishes else {"tool": "view_inventory"}
+    if (style.hasty and belief.progress) or (style.shirks and situation.depth > 0 and belief.known):
+        return finish_call()
     if situation.turns_left <= 1 and style.finishes:
         return finish_call("failed" if style.slip == 0 else DONE)
     if _slips(rng, style, 0.3) and belief.turns > 0:
@@ -242,7 +250,10 @@ def _random_craft(belief: Belief, item: str, rng: random.Random) -> Call:
     return craft_call(Craft(item, recipe.makes * times, times, needs))
 
 
-def teacher_style(rng: random.Random, *, slips: Mapping[float, float], delegate: float) -> Style:
-    """Style of one agent: a slip rate drawn by the weights, and whether it delegates its ingredients."""
+def teacher_style(
+    rng: random.Random, *, slips: Mapping[float, float], delegate: float, hasty: float, shirk: float
+) -> Style:
+    """Style of one agent: a slip rate drawn by the weights; by the given chances it delegates, is hasty, shirks."""
     slip = rng.choices(list(slips), list(slips.values()))[0]
-    return Style(slip=slip, delegates="ingredients" if rng.random() < delegate else "never")
+    delegates: Delegates = "ingredients" if rng.random() < delegate else "never"
+    return Style(slip, delegates, hasty=rng.random() < hasty, shirks=rng.random() < shirk)

@@ -33,6 +33,7 @@ class Belief:
         self.doubt = False
         self.refused = False
         self.failed = False
+        self.progress = False
         self.turns = 0
         self._orders: dict[tuple[str, ...], tuple[str, ...]] = {}
 
@@ -97,6 +98,7 @@ class Belief:
         match = CRAFTED.match(result)
         if match is None:
             return
+        self.progress = True
         for name, count in action.arguments["ingredients"].items():
             self.stock[name] = max(0, self.stock.get(name, 0) - count)
         self.stock[match[2]] = int(match[3])
@@ -110,6 +112,7 @@ class Belief:
             for item in launch["targets"]:
                 self.tried[item] = self.tried.get(item, 0) + 1
             if line.startswith(f"Child: {DONE}"):
+                self.progress = True
                 self.stock = self.after(launch["targets"])
             else:
                 self.doubt = True

@@ -115,6 +115,19 @@ def test_the_teacher_leaves_something_to_learn():
     assert right > 0.98
 
 
+def test_hasty_agents_and_shirkers_claim_too_early():
+    tasks = build_pool(PoolParams(worlds="1000-1009", n=30, seed=5, tier_mix={2: 1.0}))
+    clean = {"slips": {0.0: 1.0}, "delegate": 1.0}
+    assert all(result.root.success for result in play("teacher", tasks, options=clean))
+    hasty = play("teacher", tasks, options={**clean, "hasty": 1.0})
+    assert not any(result.root.success for result in hasty if result.root.n_delegations)
+    assert all(turn["ok"] for result in hasty for turn in result.rows["turns"])  # nothing went wrong on the way
+    shirked = play("teacher", tasks, options={**clean, "shirk": 1.0})
+    of_child = [label["value"] for result in shirked for label in result.rows["labels"] if "/" in label["node_id"]]
+    assert of_child
+    assert not any(of_child)
+
+
 def test_delegating_oracle_on_published_tasks():
     tasks = import_published(PUBLISHED)
     some = []
@@ -157,6 +170,7 @@ def test_an_oracle_decides_from_what_it_saw():
         ("teacher", {"slips": {"2": 1}}, "a slip rate is from 0 to 1"),
         ("teacher", {"slips": [1]}, "must map names to weights"),
         ("teacher", {"delegate": 1.5}, "a share from 0 to 1"),
+        ("teacher", {"shirk": -1}, "a share from 0 to 1"),
         ("teacher", {"substance": "much"}, "a share from 0 to 1"),
     ],
 )
