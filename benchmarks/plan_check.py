@@ -69,9 +69,9 @@ def found_in(store):
     query = """
         select
             (select count(*) from turns) as calls,
-            (select sum(n_prompt) from turns) as read,
-            (select sum(len(completion_ids)) from turns) as written,
-            (select sum(n_tokens) from updates) as learned,
+            (select sum(n_prompt)::double from turns) as read,
+            (select sum(len(completion_ids))::double from turns) as written,
+            (select sum(n_tokens)::double from updates) as learned,
             (select count(distinct tree_id) from nodes) as trees
     """
     times = """

@@ -2,7 +2,7 @@
 
 Invariant: arithmetic only, so that it runs where no GPU and no torch is. States of mixed precision are the figures of
 DeepSpeed's own estimators (a test compares them); where those have none (stages 0 and 1, adapters, fp32 on a CPU) the
-same counting is used. Activations are counted tensor by tensor as autograd keeps them for a Qwen3 layer.
+same counting is used. Activations are counted tensor by tensor as backward finds them in a Qwen3 layer.
 
 Bytes per parameter: bf16 weight 2, bf16 gradient 2, fp32 master 4, fp32 gradient 4, fp32 moments 8; in fp32 weight 4,
 gradient 4, moments 8.
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from learn.model_shape import LINEAR, ModelShape
+from learn.tiles import held_elements
 
 Offload = Literal["none", "optimizer", "parameters"]
 Precision = Literal["mixed", "fp32"]
@@ -75,13 +76,17 @@ class Memory:
 
 
 def training_memory(shape: ModelShape, machine: Machine, how: Training, stage: int) -> Memory:
-    """Peak memory of one GPU in a ZeRO stage."""
+    """Peak memory of one GPU in a ZeRO stage.
+
+    The output layer is done before the last layer's backward begins, so the larger of the two counts: `activations`
+    are what is kept, `working` is the larger.
+    """
     states, host = _states(shape, machine, how, stage)
     trained = _trainable(shape, how)
     parts = {
         "states": states,
-        "activations": activation_bytes(shape, how),
-        "output layer": output_bytes(shape, how),
+        "activations": kept_bytes(shape, how),
+        "working": max(output_bytes(shape, how), backward_bytes(shape, how)),
         "buckets": 2.0 * min(BUCKET, trained) if stage and how.precision == "mixed" else 0.0,
     }
     if how.precision == "mixed":
@@ -143,30 +148,39 @@ def fp32_states(trained: int, *, world: int, stage: int) -> float:
 
 
 def layer_bytes(shape: ModelShape, precision: Precision) -> float:
-    """Bytes per token that autograd keeps of one layer: inputs of the norms, projections, attention and MLP.
+    """Bytes per token that a layer keeps for backward: inputs of norms, projections, attention and MLP.
 
-    Elements in fp32: two norms (input, normed, scaled) 6 h; head norms (input, normed) 2 (q + k); attention (q, k, v,
-    out, out joined) 3 q + 2 k; MLP (gate, its SiLU, up, their product) 4 m. h hidden, q queries, k keys, m MLP. In bf16
-    norms keep their input in fp32, and grouped keys and values are repeated for the kernel.
+    Elements (`learn.activations` keeps less than autograd would): two norms (input, result) 4 h; head norms (input)
+    q + k; attention (q, k, v, out, out joined) 3 q + 2 k; MLP (gate, up, their product) 3 m. h hidden, q queries, k
+    keys, m MLP. In bf16 grouped keys and values are repeated for the kernel: 5 q.
     """
     hidden, mlp = shape.hidden, shape.mlp
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     norms = queries + keys if shape.head_norms else 0
-    if precision == "fp32":
-        return 4.0 * (6 * hidden + 2 * norms + 3 * queries + 2 * keys + 4 * mlp)
-    attention = 2.0 * (3 * queries + 2 * queries)
-    return 16.0 * hidden + 6.0 * norms + attention + 8.0 * mlp
+    attention = 3 * queries + 2 * keys if precision == "fp32" else 5 * queries
+    return _element(precision) * (4 * hidden + norms + attention + 3 * mlp)
 
 
-def activation_bytes(shape: ModelShape, how: Training) -> float:
-    """Bytes of a micro-batch: all layers, or their inputs and one layer; and the gradient that flows through an MLP."""
-    element = 2.0 if how.precision == "mixed" else 4.0
-    layer = how.tokens * layer_bytes(shape, how.precision)
-    flowing = 2 * how.tokens * shape.mlp * element
-    embedded = 2 * how.tokens * shape.hidden * element
-    if how.recompute:
-        return shape.layers * how.tokens * shape.hidden * element + layer + flowing + embedded
-    return shape.layers * layer + flowing + embedded
+def kept_bytes(shape: ModelShape, how: Training) -> float:
+    """Bytes that are there from forward to the start of backward: all layers or their inputs, and the final norm's."""
+    layers = shape.hidden * _element(how.precision) if how.recompute else layer_bytes(shape, how.precision)
+    return how.tokens * (shape.layers * layers + 2 * shape.hidden * _element(how.precision))
+
+
+def backward_bytes(shape: ModelShape, how: Training) -> float:
+    """Bytes that the last layer's backward adds: the layer itself where it is recomputed, and the gradients in it.
+
+    The most are there amid the MLP: gradients of product and gate and one factor of them, 3 m, where the kept product
+    is gone; the residual's gradient, h. A recomputed layer's input is among the kept ones.
+    """
+    element = _element(how.precision)
+    flowing = element * (2 * shape.mlp + shape.hidden)
+    again = layer_bytes(shape, how.precision) - element * shape.hidden if how.recompute else 0.0
+    return how.tokens * (again + flowing)
+
+
+def _element(precision: Precision) -> float:
+    return 4.0 if precision == "fp32" else 2.0
 
 
 def output_bytes(shape: ModelShape, how: Training) -> float:
@@ -174,7 +188,7 @@ def output_bytes(shape: ModelShape, how: Training) -> float:
     rows = max(1, round(how.tokens * how.trained))
     height = min(rows, how.chunk)
     width = min(shape.vocabulary, max(1, TILE // height))
-    tiles = 4 * (2 * height * width + min(KEEP, rows * shape.vocabulary))
+    tiles = 4 * held_elements(rows, shape.vocabulary, chunk=how.chunk, tile=TILE, keep=KEEP)
     element = 2 if how.precision == "mixed" else 4
     results = rows * shape.hidden * element + 4 * 4 * rows
     if element == 4:

@@ -20,9 +20,9 @@ GB = 1e9
 PARTS = {
     "states": "states",
     "activations": "activ",
-    "output layer": "head",
+    "working": "work",
     "buckets": "bucket",
-    "context": "driver",
+    "context": "cuda",
     "fragments": "spare",
 }
 """Parts of the memory, with headings that fit a terminal of 80 columns."""

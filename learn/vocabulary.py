@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from learn.tiles import held_elements
+
 CHUNK = 2048
 TILE = 2**24
 """Most elements of a tile: 64 MiB in fp32. A tile has `chunk` rows, or as many as there are, and entries to match."""
@@ -34,7 +36,7 @@ def peak_bytes(rows: int, vocabulary: int, hidden: int, *, chunk: int = CHUNK, b
     """
     height = min(rows, chunk)
     width = min(vocabulary, max(1, TILE // max(height, 1)))
-    tiles = 4 * (2 * height * width + min(KEEP, rows * vocabulary))  # logits, their exponentials, and kept ones
+    tiles = 4 * held_elements(rows, vocabulary, chunk=chunk, tile=TILE, keep=KEEP)
     results = rows * hidden * bytes_per_weight + 4 * 4 * rows
     if bytes_per_weight == 4:
         return tiles + results
