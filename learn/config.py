@@ -14,11 +14,14 @@ from pydantic import Field, model_validator
 
 from collect.config import CollectConfig
 from learn.schedule import parse_schedule
-from schemas.words import Stage
+from schemas.words import FinishReason, Stage
 from sera_data.config import COLDEST, HOTTEST, Config
 
 PerStage = float | dict[Stage, float]
 Decay = Annotated[float, Field(ge=0, lt=1)]
+Brake = Literal["ratio_max", "kl_coef", "stage_scale", "veto", "entropy_floor"]
+BRAKES: dict[Brake, float] = {"ratio_max": 5.0, "kl_coef": 0.0, "stage_scale": 1.0, "veto": 0.0, "entropy_floor": 0.0}
+"""What each is where nothing is said; the last four are off then."""
 BUDGET = {"cpu": 2048, "cuda": 32768}
 
 
@@ -38,21 +41,48 @@ class StaleConfig(Config):
     )
 
 
+class FilterConfig(Config):
+    """Which of the data are trained; what a group is paid does not depend on it."""
+
+    max_gap: int | None = Field(
+        default=None, ge=0, description="Most updates between a turn's sampling and the start of the phase; null: any."
+    )
+    finish_reasons: tuple[FinishReason, ...] = Field(
+        default=(), description="How a trained turn may have ended, for example [stop]; empty: in any way."
+    )
+    min_ess: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Tokens of a version gap whose share of effective samples in an update is lower are left out.",
+    )
+
+
 class LossConfig(Config):
     """The loss and its brakes."""
 
-    kind: Literal["cispo", "sft", "topr", "grpo"] = Field(
-        default="cispo", description="cispo; or a baseline: sft, topr, grpo (clipped ratio)."
+    kind: Literal["cispo", "sft", "topr", "m2po", "grpo"] = Field(
+        default="cispo", description="cispo; for old data topr, m2po; or a baseline: sft, grpo (clipped ratio)."
     )
     ratio_min: float = Field(default=0.0, ge=0, description="Lowest ratio pi/mu, absolute; 0 = no lower bound.")
     ratio_max: PerStage = Field(
         default=5.0, description="Highest ratio pi/mu, absolute: a number, or one per stage {rubric: 2.0}, 5 elsewhere."
     )
     kl_coef: PerStage = Field(
-        default=0.0, description="Weight of the k3 KL to the weights that sampled the epoch; a number or one per stage."
+        default=0.0, description="Weight of the k3 KL to the start weights of the phase; a number or one per stage."
     )
     stage_scale: dict[Stage, float] = Field(
         default_factory=dict, description="Factor on the learning rate of a stage's updates; 1 where absent."
+    )
+    veto: PerStage = Field(
+        default=0.0,
+        description="A token less likely than this now, whose advantage is negative, counts for nothing; 0 = none.",
+    )
+    entropy_floor: PerStage = Field(
+        default=0.0, description="A phase ends where the mean entropy of an update, in nats, is lower; 0 = never."
+    )
+    m2_bound: float = Field(
+        default=0.04, gt=0, description="Of m2po: highest mean square of the log ratios of the tokens that count."
     )
     stale: StaleConfig = Field(default_factory=lambda: StaleConfig(), description="Old data.")
     temperature: float = Field(
@@ -75,23 +105,30 @@ class LossConfig(Config):
             if self.ratio_bound(stage) <= 0:
                 msg = f"ratio_max must be above 0, got {self.ratio_bound(stage)} for {stage}: at 0 nothing is learned"
                 raise ValueError(msg)
-            for name, value in (("kl_coef", self.kl(stage)), ("stage_scale", self.scale(stage))):
-                if value < 0:
+            for name in ("kl_coef", "stage_scale", "veto", "entropy_floor"):
+                if (value := self.brake(name, stage)) < 0:
                     msg = f"{name} is 0 or more, got {value} for {stage}"
                     raise ValueError(msg)
+            if self.brake("veto", stage) >= 1:
+                msg = f"veto is a probability below 1, got {self.brake('veto', stage)} for {stage}"
+                raise ValueError(msg)
         return self
 
     def ratio_bound(self, stage: Stage) -> float:
         """ratio_max of a stage."""
-        return _of_stage(self.ratio_max, stage, 5.0)
+        return self.brake("ratio_max", stage)
 
     def kl(self, stage: Stage) -> float:
         """kl_coef of a stage."""
-        return _of_stage(self.kl_coef, stage, 0.0)
+        return self.brake("kl_coef", stage)
 
     def scale(self, stage: Stage) -> float:
         """Factor on the learning rate of a stage."""
-        return self.stage_scale.get(stage, 1.0)
+        return self.brake("stage_scale", stage)
+
+    def brake(self, name: Brake, stage: Stage) -> float:
+        """A brake's value in a stage."""
+        return _of_stage(getattr(self, name), stage, BRAKES[name])
 
 
 class OptimizerConfig(Config):
@@ -161,6 +198,7 @@ class LearnConfig(Config):
     where: str | None = Field(
         default=None, description="SQL that says what of the credit is trained; --where FILE puts a file's text here."
     )
+    filter: FilterConfig = Field(default_factory=lambda: FilterConfig(), description="What of the data is trained.")
     stores: tuple[str, ...] = Field(
         default=(), description="Further stores to learn from: PATH for its newest epoch, or PATH@EPOCH."
     )
@@ -168,7 +206,7 @@ class LearnConfig(Config):
         default=None, description="Refresh run whose rubrics and scores the rubric stage reads; null: the trees' own."
     )
     hold_out: float = Field(
-        default=0.0, ge=0, lt=1, description="Share of the tasks whose rubrics are never trained, kept for the audit."
+        default=0.0, ge=0, lt=1, description="Share of the tasks that no stage trains on, kept for the audit."
     )
     schedule: str | None = Field(
         default=None, description="Updates per stage, 'execution:16,delegation:2,rubric:2'; null: the method's."

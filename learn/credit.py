@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from learn.credit_contract import SCHEMA, check_rows, take_part
+from learn.filters import Filters, apply_filters
 from learn.registered import Registered, query, scratch
 from learn.rule import CREDITS, Method, Rule
 from learn.where import Where, apply_where
@@ -96,11 +97,13 @@ def compute_credit(
     method: Method,
     *,
     where: Where | None = None,
+    filters: Filters | None = None,
     ran: Callable[[str], None] = lambda name: None,
 ) -> Credit:
-    """Credit of everything the connection shows, for all stages of the method; `where` says what of it is trained.
+    """Credit of everything the connection shows, for all stages of the method.
 
-    Baselines are those of all rows, whatever `where` leaves out. `ran` hears of each step that has ended. Raises
+    `where` and `filters` say what of it is trained.
+    Baselines are those of all rows, whatever is left out. `ran` hears of each step that has ended. Raises
     StoreError for rows that break the contract and ConfigError for SQL that does not run.
     """
     own = interruptible(connection.cursor())  # shares the views; its temporary tables are its own
@@ -125,7 +128,10 @@ def compute_credit(
     own.execute("drop table credit_rows")
     if where is not None:
         apply_where(own, where)
-    kept, dropped = _sort_groups(own, method.stages, where)
+    if filters is not None:
+        apply_filters(own, filters)
+    names = [str(chosen) for chosen in (where, filters) if chosen is not None]
+    kept, dropped = _sort_groups(own, method.stages, " and ".join(names))
     return Credit(method.name, own, kept, dropped, sha256)
 
 
@@ -154,7 +160,7 @@ def _run_rule(connection: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnect
 
 
 def _sort_groups(
-    own: duckdb.DuckDBPyConnection, stages: Sequence[Stage], where: Where | None
+    own: duckdb.DuckDBPyConnection, stages: Sequence[Stage], chosen_by: str
 ) -> tuple[dict[Stage, tuple[str, ...]], tuple[Dropped, ...]]:
     relation = own.sql(query("credit_groups"), params={"zero": ZERO})
     kept: dict[Stage, list[str]] = {stage: [] for stage in stages}
@@ -162,7 +168,7 @@ def _sort_groups(
     for row in _polars(relation.to_arrow_table()).iter_rows(named=True):
         if row["stage"] not in stages:
             continue
-        reason = _reason(row, where)
+        reason = _reason(row, chosen_by)
         if reason is None:
             kept[row["stage"]].append(row["group_id"])
         else:
@@ -171,7 +177,7 @@ def _sort_groups(
     return {stage: tuple(groups) for stage, groups in kept.items()}, tuple(order)
 
 
-def _reason(row: dict[str, object], where: Where | None) -> str | None:
+def _reason(row: dict[str, object], chosen_by: str) -> str | None:
     if not row["n_rows"]:
         return NOTHING[str(row["stage"])]
     if float(str(row["largest"])) <= ZERO:
@@ -180,8 +186,8 @@ def _reason(row: dict[str, object], where: Where | None) -> str | None:
         return "not trainable: its credited turns have no token ids with log-probabilities"
     if not row["moves"]:
         return "homogeneous: every advantage on trainable turns is 0"
-    if where is not None and not row["selected"]:
-        return f"left out by {where.name}"
+    if not row["selected"]:
+        return f"left out by {chosen_by}"
     if not row["selected_moves"]:
         return "homogeneous: every advantage on what is trained is 0"
     return None

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,13 @@ import torch
 
 from learn.config import BUDGET, EngineConfig, LoraConfig, OptimizerConfig
 from learn.lora import merged
+from learn.m2po import highest_square, squares
 from learn.measures import Measures
 from learn.network import Network, load_network
 from learn.objective import Objective
-from learn.packing import Plan, micro_batch
+from learn.packing import Pack, Plan, micro_batch
 from learn.ranks import Ranks, import_deepspeed
+from learn.reference import with_reference
 from sera_data.errors import ConfigError, SeraError
 
 
@@ -87,15 +91,30 @@ class Engine:
             "wall_clock_breakdown": False,
         }
 
-    def update(self, plan: Plan, objective: Objective, *, version: int, lr_scale: float = 1.0) -> dict[str, Any]:
-        """One optimizer step over a plan that is not empty; returns the measured columns of `updates`."""
+    def update(
+        self,
+        plan: Plan,
+        objective: Objective,
+        *,
+        version: int,
+        lr_scale: float = 1.0,
+        start: Network | None = None,
+    ) -> dict[str, Any]:
+        """One optimizer step over a plan that is not empty; returns the measured columns of `updates`.
+
+        start: the frozen start weights, where the KL brake needs them. Where the mean entropy is below the floor no
+        weight changes, and all that is returned is a `skip_reason`.
+        """
         started = time.perf_counter()
         gaps = sorted({version - datum.policy_version for pack in plan.packs for datum in pack.datums})
         measures, suspects = Measures(gaps), []
         packs = plan.of_rank(self.ranks.rank)
+        objective = self._after_a_look(objective, packs, gaps, version)
+        if gaps and len(objective.low_versions) == len(gaps):
+            return {"skip_reason": f"filter.min_ess {objective.filter_ess:g} leaves no version of the data"}
         for index, pack in enumerate(packs):
             self.deepspeed.set_gradient_accumulation_boundary(index == len(packs) - 1)
-            batch = micro_batch(pack, self.ranks.device)
+            batch = with_reference(micro_batch(pack, self.ranks.device), start)
             logprobs, entropies = self.deepspeed(batch)
             total = objective.total(logprobs, batch.tokens)
             self.deepspeed.backward(total * (self.ranks.size / plan.n_trained))
@@ -109,10 +128,13 @@ class Engine:
                 ratio_max=objective.cap(batch.tokens),
                 version=version,
                 stopped=objective.stopped(logprobs.detach(), batch.tokens),
+                vetoed=objective.vetoed(logprobs, batch.tokens),
             )
         passed = time.perf_counter()
         measures.sums = self.ranks.sum(measures.sums)
         self._require_samples(measures.ess, objective.min_ess, version)
+        if objective.entropy_floor and measures.entropy < objective.entropy_floor:
+            return {"skip_reason": flat(measures.entropy, objective.entropy_floor)}
         norm = self._step(self.lr * lr_scale, self.ranks.gather(suspects) or plan.datum_ids)
         measures.gaps = self.ranks.sum(measures.gaps)
         measures.gap_ratio_max = self.ranks.max(measures.gap_ratio_max)
@@ -127,6 +149,26 @@ class Engine:
             "timings": timings,
         }
 
+    @torch.no_grad()
+    def _after_a_look(
+        self, objective: Objective, packs: Sequence[Pack], gaps: Sequence[int], version: int
+    ) -> Objective:
+        """A forward pass over the whole update first, where m2po or the filter by samples needs all ratios."""
+        if objective.kind != "m2po" and not objective.filter_ess:
+            return objective
+        found, measures = [torch.zeros(0, dtype=torch.float64)], Measures(gaps)
+        for pack in packs:
+            batch = micro_batch(pack, self.ranks.device)
+            logprobs, entropies = self.deepspeed(batch)
+            found.append(squares(logprobs, batch.tokens).cpu())
+            measures.add(logprobs.sum(), logprobs, entropies, batch.tokens, ratio_max=math.inf, version=version)
+        measures.gaps = self.ranks.sum(measures.gaps)
+        rows = measures.gap_rows(fresh_gap=math.inf) if objective.filter_ess else []
+        low = tuple(version - int(row["gap"]) for row in rows if row["ess"] < objective.filter_ess)
+        every = self.ranks.gather_numbers(torch.cat(found)) if objective.kind == "m2po" else None
+        line = None if every is None else highest_square(every, bound=objective.m2_bound)
+        return replace(objective, highest=line, low_versions=low)
+
     def _require_samples(self, ess: float, lowest: float, version: int) -> None:
         if ess >= lowest:
             return
@@ -134,7 +176,7 @@ class Engine:
             f"effective sample size {ess:.3f} at version {version}, want {lowest:g} or more: the data are too far away"
         )
         raise StaleDataError(
-            msg, hint="no weight was changed; collect anew, use loss.kind=topr, or set loss.stale.min_ess to 0"
+            msg, hint="no weight was changed; collect anew, use loss.kind=topr or m2po, or set loss.stale.min_ess to 0"
         )
 
     def _step(self, lr: float, suspects: list[str]) -> float:
@@ -192,6 +234,14 @@ class Engine:
         if path is None:
             msg = f"no engine state in {directory}"
             raise SeraError(msg, hint="remove this checkpoint; the one before it is used then")
+
+
+def flat(entropy: float, floor: float) -> str:
+    """The skip reason of an update below the entropy floor."""
+    return (
+        f"mean entropy {entropy:.4g} nats is below loss.entropy_floor {floor:g}: the phase ends here, no weight was"
+        " changed; lower optimizer.lr, set loss.kl_coef or loss.veto, or collect harder tasks"
+    )
 
 
 def zero_stage(config: EngineConfig, device: torch.device) -> int:

@@ -2,8 +2,7 @@
 
 Invariant: a pure function of (snapshot, method, config, version, updates done, groups consumed), so every rank and
 every restart gets the same batch. Depth weights are those of the batch. Data that the loss could not treat honestly are
-refused: another tokenizer or temperature, turns without token ids, versions newer than the weights, a KL brake on data
-of other weights.
+refused: another tokenizer or temperature, turns without token ids, versions newer than the weights.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ import numpy as np
 
 from collect.renderer import ChatRenderer
 from learn.batches import next_groups, order_groups
-from learn.config import LearnConfig
+from learn.config import BRAKES, LearnConfig
 from learn.credit import Credit, compute_credit, hash_rows
 from learn.datum import Datum
 from learn.depth_weights import weigh
+from learn.filters import filters_of, require_something
 from learn.refreshed import held_out
 from learn.registered import query
 from learn.rule import Method
@@ -78,14 +78,17 @@ class Feed:
         require_collected(connection, method)
         imitates = config.loss.kind == "sft"
         self.n_spelled = spell(connection, ChatRenderer.load(policy)) if imitates and policy is not None else 0
-        self.credit = compute_credit(connection, method, where=where_of(config))
+        filters = filters_of(config, start)
+        self.credit = compute_credit(connection, method, where=where_of(config), filters=filters)
+        if filters is not None:
+            require_something(self.credit.connection, filters, self.schedule.stages)
         require_trainable(self.credit, self.schedule.stages)
         if not imitates:
             _require_temperature(self.credit, config.loss.temperature)
         self.held_out = held_out(connection, config.hold_out)
         self.order = {
             stage: order_groups(
-                [group for group in self.credit.groups(stage) if not self._is_held_out(stage, group)],
+                [group for group in self.credit.groups(stage) if not self._is_held_out(group)],
                 seed=config.seed,
                 epoch=epoch,
                 stage=stage,
@@ -120,8 +123,8 @@ class Feed:
         taken = {stage: len(groups)}
         return Meal(stage, groups, datums, hash_rows(rows), len(dropped), skip_reason=reason, taken=taken)
 
-    def _is_held_out(self, stage: Stage, group: str) -> bool:
-        return stage == "rubric" and group.partition("/")[2] in self.held_out
+    def _is_held_out(self, group: str) -> bool:
+        return group.partition("/")[2] in self.held_out
 
     def starts_empty(self) -> bool:
         """True when the first update of the phase has no group, so that nothing will be trained."""
@@ -130,7 +133,7 @@ class Feed:
     def _why_empty(self, stage: Stage, used: int) -> str:
         if used:
             return f"stage {stage} has no group left, {used} were trained"
-        held = sum(self._is_held_out(stage, group) for group in self.credit.groups(stage))
+        held = sum(self._is_held_out(group) for group in self.credit.groups(stage))
         if held:
             return f"stage {stage} has no group left, {held} are held out by hold_out {self.config.hold_out:g}"
         reasons = sorted({d.reason for d in self.credit.dropped if d.stage == stage})
@@ -159,15 +162,8 @@ class Feed:
                 f" {stale.limit}"
             )
             raise ConfigError(
-                msg, hint="old stores: --set loss.kind=topr, or --allow-stale to train on them as they are"
+                msg, hint="old stores: --set loss.kind=topr or m2po, or --allow-stale to train on them as they are"
             )
-        foreign = next((d for d in datums if d.policy_version != self.start), None)
-        if self.config.loss.kl(stage) and foreign is not None:
-            msg = (
-                f"loss.kl_coef pulls to the weights that sampled the data, which must be the start weights (version"
-                f" {self.start}), but datum {foreign.datum_id} was sampled by version {foreign.policy_version}"
-            )
-            raise ConfigError(msg, hint="set loss.kl_coef to 0 for data of another version")
 
 
 def _joined(courses: Sequence[Meal]) -> Meal:
@@ -218,8 +214,8 @@ def require_loss(config: LearnConfig, method: Method, schedule: Schedule) -> Non
             msg = f"method {method.name!r} is trained with loss.{name}={wanted}, the config has {found}"
             raise ConfigError(msg, hint=f"add {flags}")
     if schedule.joint:
-        for name, of in (("ratio_max", loss.ratio_bound), ("kl_coef", loss.kl), ("stage_scale", loss.scale)):
-            if len({of(stage) for stage in schedule.stages}) > 1:
+        for name in BRAKES:
+            if len({loss.brake(name, stage) for stage in schedule.stages}) > 1:
                 msg = f"schedule {schedule} trains its stages together, so loss.{name} must be one number for all"
                 raise ConfigError(msg)
 

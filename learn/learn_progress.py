@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from learn.record import Result
 
 LOW_ESS = 0.5
+SHARES = ("clip_share", "gated_share", "vetoed_share")
 COLUMNS = {
     "loss": "loss",
     "grad_norm": "norm",
@@ -110,7 +111,7 @@ def by_gap(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         total = sum(part["tokens"] for part in parts)
         means = {
             name: sum(part[name] * part["tokens"] for part in parts) / total
-            for name in ("ratio_mean", "clip_share", "gated_share", "ess", "kl", "mismatch")
+            for name in ("ratio_mean", *SHARES, "ess", "kl", "mismatch")
         }
         highest = max(part["ratio_max"] for part in parts)
         merged.append({"stage": stage, "gap": gap, "tokens": int(total), "ratio_max": highest, **means})
@@ -118,7 +119,7 @@ def by_gap(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def gate_word(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Whether the sequence gate did anything: unused without old data, inert when it never fired, else fired."""
+    """What the sequence gate, or the mask of m2po, did: unused without old data, inert or fired with it."""
     parts = [part for row in rows for part in row.get("gaps") or ()]
     if any(part["gated_share"] for part in parts):
         return "fired"
@@ -139,13 +140,13 @@ def print_result(result: Result, seconds: float) -> None:
             console.print(f"skipped at version {row['version_in']}: {row['skip_reason']}", highlight=False)
     gaps = by_gap(result.rows)
     if gaps:
-        names = ("tokens", "ratio_mean", "ratio_max", "clip_share", "gated_share", "ess", "kl", "mismatch")
+        names = ("tokens", "ratio_mean", "ratio_max", *SHARES, "ess", "kl", "mismatch")
         ages = Table("stage", "version gap", *names, title="by version gap")
         for part in gaps:
             ages.add_row(part["stage"], str(part["gap"]), *(f"{part[name]:.4g}" for name in names))
         console.print(ages)
     if gate_word(result.rows) == "inert":
-        console.print("the sequence gate for old data never fired: it is inert here", highlight=False)
+        console.print("the gate for old data never fired: it is inert here", highlight=False)
     share = computed_share(result.rows)
     if share is not None:
         line = f"tokens computed / tokens of the sequences: {share:.3f} (engine.share_prefixes)"

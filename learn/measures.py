@@ -6,6 +6,7 @@ gradient and nothing needs a second forward pass.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -15,7 +16,7 @@ from learn.tokens import Tokens
 
 SUMS = ("n", "entropy", "ratio", "ratio_square", "clipped", "kl", "mismatch", "advantage", "advantage_abs", "gap")
 
-GAP_SUMS = ("n", "ratio", "ratio_square", "clipped", "gated", "kl", "mismatch")
+GAP_SUMS = ("n", "ratio", "ratio_square", "clipped", "gated", "kl", "mismatch", "vetoed")
 
 
 class Measures:
@@ -39,10 +40,12 @@ class Measures:
         ratio_max: float | torch.Tensor,
         version: int,
         stopped: torch.Tensor | None = None,
+        vetoed: torch.Tensor | None = None,
     ) -> None:
         """Add a micro-batch; `loss` is its sum and `version` the version before the update.
 
-        ratio_max: bound of all tokens or of each. stopped: 1 for tokens that the sequence gate stopped.
+        ratio_max: bound of all tokens or of each. stopped: 1 for tokens that the sequence gate or m2po left out;
+        vetoed: 1 for unlikely ones with a negative advantage.
         """
         log_rho = log_ratio(logprobs, tokens).double()
         rho = log_rho.exp()
@@ -59,8 +62,8 @@ class Measures:
             (version - tokens.versions).double(),
         )
         weight = tokens.weight.double()
-        gated = torch.zeros_like(rho) if stopped is None else stopped.double()
-        self._by_gap(version - tokens.versions, rho, log_rho, (rho > ratio_max).double(), gated, weight)
+        marks = [torch.zeros_like(rho) if found is None else found.double() for found in (stopped, vetoed)]
+        self._by_gap(version - tokens.versions, rho, log_rho, (rho > ratio_max).double(), marks, weight)
         parts = [(row * weight).sum() for row in rows] + [loss.detach().double()]
         self.sums += torch.stack(parts).cpu()
         self.ratio_max = torch.maximum(self.ratio_max, (rho * weight).max().reshape(1).cpu())
@@ -71,12 +74,13 @@ class Measures:
         rho: torch.Tensor,
         log_rho: torch.Tensor,
         clipped: torch.Tensor,
-        gated: torch.Tensor,
+        marks: Sequence[torch.Tensor],
         weight: torch.Tensor,
     ) -> None:
         for index, value in enumerate(self._gaps):
             own = weight * (gap == value)
-            rows = (torch.ones_like(rho), rho, rho * rho, clipped, gated, rho - 1 - log_rho, log_rho.abs())
+            gated, vetoed = marks
+            rows = (torch.ones_like(rho), rho, rho * rho, clipped, gated, rho - 1 - log_rho, log_rho.abs(), vetoed)
             self.gaps[index] += torch.stack([(row * own).sum() for row in rows]).cpu()
             self.gap_ratio_max[index] = torch.maximum(self.gap_ratio_max[index], (rho * own).max().cpu())
 
@@ -98,6 +102,7 @@ class Measures:
                         "ess": part["ratio"] ** 2 / (n * part["ratio_square"]),
                         "kl": part["kl"] / n,
                         "mismatch": part["mismatch"] / n,
+                        "vetoed_share": part["vetoed"] / n,
                     }
                 )
         return found
@@ -107,6 +112,12 @@ class Measures:
         """Share of effective samples of what was added."""
         total = dict(zip((*SUMS, "loss"), self.sums.tolist(), strict=True))
         return float(total["ratio"] ** 2 / (total["n"] * total["ratio_square"])) if total["n"] else 1.0
+
+    @property
+    def entropy(self) -> float:
+        """Mean entropy in nats of what was added; infinite without tokens."""
+        total = dict(zip((*SUMS, "loss"), self.sums.tolist(), strict=True))
+        return float(total["entropy"] / total["n"]) if total["n"] else math.inf
 
     def row(self) -> dict[str, float]:
         """The measured columns of `updates`, loss apart from the optimizer's own figures."""

@@ -11,7 +11,7 @@ Run: ``sera learn --store runs/store --method sera --from POLICY --out runs/lear
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,12 +23,14 @@ import sera_data
 from collect.policy_directory import read_policy_directory
 from learn.checkpoint import State, save
 from learn.config import LearnConfig
-from learn.engine import Engine
+from learn.datum import Datum
+from learn.engine import Engine, half_precision
 from learn.epochs import choose_epoch
 from learn.export import export_policy, policy_path
 from learn.feed import Feed, Meal, rules_sha256, where_of
+from learn.filters import filters_sha256
 from learn.lora import merged, write_adapter
-from learn.objective import Objective
+from learn.objective import objective_of
 from learn.packing import Plan as PackingPlan
 from learn.packing import plan_packs
 from learn.ranks import Ranks
@@ -42,15 +44,14 @@ from learn.record import (
     identity,
     read_result,
 )
+from learn.reference import StartWeights
 from learn.refreshed import require_refresh
 from learn.resume import resume
 from learn.rule import Method
-from learn.staleness import RATIO_LOSSES, Stale
 from learn.stopping import Stopping
 from learn.stores import added, further_stores, require_different_trees
 from schemas import TABLES
 from schemas.table import FLOAT64
-from schemas.words import Stage
 from sera_data.damage import require_sound
 from sera_data.errors import StoreError
 from sera_data.plan import Plan, read_plan
@@ -132,8 +133,9 @@ def snapshot_name(phase: Phase) -> str:
 
 def phase_hashes(phase: Phase) -> dict[str, str | None]:
     """What a snapshot fixes besides the directories: how it was collected and is trained, by what rules, from whom."""
-    where = where_of(phase.config)
+    where, filtered = where_of(phase.config), filters_sha256(phase.config, phase.parent.version)
     return {
+        **({"filter_hash": filtered} if filtered else {}),
         "collect_hash": read_plan(phase.store, f"e{phase.epoch:06d}").config_hash,
         "where_hash": None if where is None else where.sha256,
         "config_hash": phase.config.hash(),
@@ -206,6 +208,8 @@ def _updates(
 ) -> State:
     """The updates that are left, with their checkpoints; the stop's error where all ranks agree to stop."""
     config, root, saved = phase.config, phase.out / "checkpoints", state.cursor
+    place, half = stopping.ranks.device, half_precision(phase.config.engine, stopping.ranks.device)
+    start = StartWeights(phase.parent.path, version=phase.parent.version, config=config, place=place, half=half)
 
     def checkpoint() -> None:
         nonlocal saved
@@ -217,7 +221,7 @@ def _updates(
         if stopping.agreed():
             checkpoint()
             raise stopping.error(updates=state.cursor, checkpoint=root if state.cursor else None)
-        state, row = _one_update(engine, feed, config, state)
+        state, row = _one_update(engine, feed, config, state, start)
         if stopping.ranks.first:
             on_row(row)
         if state.finished or state.cursor % config.engine.checkpoint_every == 0:
@@ -238,7 +242,9 @@ def _start(phase: Phase, snapshot: Snapshot) -> State:
     )
 
 
-def _one_update(engine: Engine | None, feed: Feed, config: LearnConfig, state: State) -> tuple[State, dict[str, Any]]:
+def _one_update(
+    engine: Engine | None, feed: Feed, config: LearnConfig, state: State, start: StartWeights
+) -> tuple[State, dict[str, Any]]:
     started = time.perf_counter()
     meal = feed.next(version=state.version, done=state.cursor, consumed=state.consumed)
     plan = EMPTY
@@ -246,40 +252,39 @@ def _one_update(engine: Engine | None, feed: Feed, config: LearnConfig, state: S
         share = config.engine.share_prefixes
         plan = plan_packs(meal.datums, budget=engine.budget, world_size=engine.ranks.size, share=share)
     loaded = time.perf_counter() - started
-    row = _row(meal, config, state) | {
-        "datum_ids": plan.datum_ids,
-        "n_datums": len(meal.datums),
-        "n_tokens": sum(len(d) for d in meal.datums),
-        "n_trained_tokens": plan.n_trained,
-        "n_computed_tokens": plan.n_computed,  # no column: the plan says it again
-        "plan_sha256": plan.sha256,
-        "snapshot_sha256": state.snapshot_sha256,
-    }
+    row = _row(meal, config, state) | _sizes(plan, meal.datums) | {"snapshot_sha256": state.snapshot_sha256}
     if engine is not None and meal.datums:
         loss, objective = config.loss, objective_of(config, meal.stage, state.version)
         engine.ranks.require_same(plan.sha256, what="the packing plan")
-        row |= engine.update(plan, objective, version=state.version, lr_scale=loss.scale(meal.stage))
-        row["version_out"] = state.version + 1
-        row["timings"] = {**row["timings"], "load_s": loaded, "total_s": time.perf_counter() - started}
+        frozen, scale = start.wanted(meal.stage, meal.datums), loss.scale(meal.stage)
+        row |= engine.update(plan, objective, version=state.version, lr_scale=scale, start=frozen)
+        if row["skip_reason"]:  # the entropy floor, or no effective samples
+            row |= _sizes(EMPTY, [])
+        else:
+            row["version_out"] = state.version + 1
+            row["timings"] = {**row["timings"], "load_s": loaded, "total_s": time.perf_counter() - started}
     cursor = state.cursor + 1
     state = replace(
         state,
         version=row["version_out"],
         cursor=cursor,
-        finished=meal.exhausted or cursor >= config.updates_per_collect,
+        finished=meal.exhausted or bool(row["skip_reason"] and meal.datums) or cursor >= config.updates_per_collect,
         consumed=state.consumed | {stage: state.consumed.get(stage, 0) + n for stage, n in meal.taken.items()},
         rows=[*state.rows, row],
     )
     return state, row
 
 
-def objective_of(config: LearnConfig, stage: Stage, version: int) -> Objective:
-    """The objective of an update of one stage."""
-    loss, stale = config.loss, config.loss.stale
-    old = Stale(version, stale.fresh_gap, stale.ratio_max, stale.gate_min, stale.gate_max)
-    lowest = stale.min_ess if loss.kind in RATIO_LOSSES else 0.0
-    bound, pull = loss.ratio_bound(stage), loss.kl(stage)
-    return Objective(loss.kind, loss.ratio_min, bound, kl_coef=pull, stale=old, min_ess=lowest)
+def _sizes(plan: PackingPlan, datums: Sequence[Datum]) -> dict[str, Any]:
+    """What an update computes; an empty plan for one that changes nothing."""
+    return {
+        "datum_ids": plan.datum_ids,
+        "n_datums": len(datums),
+        "n_tokens": sum(map(len, datums)),
+        "n_trained_tokens": plan.n_trained,
+        "n_computed_tokens": plan.n_computed,  # no column: the plan says it again
+        "plan_sha256": plan.sha256,
+    }
 
 
 def _row(meal: Meal, config: LearnConfig, state: State) -> dict[str, Any]:

@@ -50,6 +50,14 @@ class Ranks:
         torch.distributed.all_gather_object(found, items)
         return [item for part in found for item in part]
 
+    def gather_numbers(self, numbers: torch.Tensor) -> torch.Tensor:
+        """The numbers [n] of all ranks, in the order of ranks; every rank calls this, n may differ."""
+        if self.size == 1:
+            return numbers
+        found: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(found, numbers.cpu())
+        return torch.cat(found)
+
     def barrier(self) -> None:
         """Wait for all ranks."""
         if self.size > 1:

@@ -17,6 +17,7 @@ class Tokens:
 
     logprobs: stored sampling log-probability; advantages: credit after depth weights; weight: 1, or 0 for an anchor;
     versions: policy version that sampled it; segment: index of its sequence among `n_segments` in the micro-batch.
+    reference: log-probability under the start weights of the phase; None where those are the stored ones.
     """
 
     logprobs: torch.Tensor
@@ -25,3 +26,4 @@ class Tokens:
     versions: torch.Tensor
     segment: torch.Tensor
     n_segments: int
+    reference: torch.Tensor | None = None

@@ -29,6 +29,9 @@ class Where:
     name: str
     sql: str
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def sha256(self) -> str:
         """Hash of the text."""

@@ -30,7 +30,7 @@ UPDATES = Table(
             values=(*STAGES, "joint"),
         ),
         Column("method", STRING, "Method name, for example 'sera'."),
-        Column("loss_kind", STRING, "cispo|sft|topr."),
+        Column("loss_kind", STRING, "cispo|sft|topr|m2po|grpo."),
         Column("version_in", INT32, "Policy version before the update."),
         Column("version_out", INT32, "Policy version after it."),
         Column("skip_reason", STRING, "Why nothing was trained; null for a real update.", nullable=True),

@@ -286,12 +286,26 @@ def test_data_that_the_loss_could_not_treat_honestly_are_refused(place):
         learn(place, epoch=7)
 
 
-def test_the_kl_brake_wants_data_of_the_start_weights(learned):
+def test_the_kl_brake_is_nothing_at_the_start_weights_whoever_sampled_the_data(learned):
     place, result, _ = learned
-    with pytest.raises(ConfigError, match=r"\(version 4\), but datum .* version 0"):
-        learn(place, "loss.kl_coef=0.1", policy=result.policy, out="other")
     row = learn(place, "loss.kl_coef=0.1", out="braked").rows[0]
-    assert row["loss"] == pytest.approx(result.rows[0]["loss"], abs=1e-6)  # no KL at the start weights
+    assert row["loss"] == pytest.approx(result.rows[0]["loss"], abs=1e-6)
+    free, braked = (
+        learn(place, f"loss.kl_coef={pull}", "loss.kind=topr", policy=result.policy, out=f"old{pull}").rows
+        for pull in (0, 10)
+    )
+    assert (free[0]["version_in"], free[0]["version_gap_mean"]) == (4, 4)
+    assert braked[0]["loss"] == pytest.approx(free[0]["loss"], abs=1e-6)
+    assert braked[1]["loss"] > free[1]["loss"] + 1e-6
+
+
+def test_below_the_entropy_floor_the_phase_ends_with_its_reason(place):
+    result = learn(place, "loss.entropy_floor=50")
+    (row,) = result.rows
+    assert (row["version_in"], row["version_out"], row["n_datums"], row["loss"]) == (0, 0, 0, None)
+    assert "below loss.entropy_floor 50" in row["skip_reason"]
+    assert row["group_ids"]
+    assert result.policy.samefile(place / "policy")
 
 
 def test_a_rehearsal_shows_the_same_batches(learned):

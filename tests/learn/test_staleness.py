@@ -9,9 +9,8 @@ from learn.config import LearnConfig, LossConfig
 from learn.engine import StaleDataError, open_engine
 from learn.learn_progress import by_gap, gate_word
 from learn.measures import Measures
-from learn.objective import Objective
+from learn.objective import Objective, objective_of
 from learn.packing import plan_packs
-from learn.phase import objective_of
 from learn.ranks import join
 from learn.staleness import Stale
 from learn.tokens import Tokens
@@ -127,7 +126,7 @@ def test_the_settings_reach_the_objective():
 
 def test_the_output_names_figures_by_stage_and_gap_and_an_inert_gate():
     def part(gap, tokens, ratio, *, gated=0.0, stale=0.0):
-        means = dict.fromkeys(("clip_share", "ess", "kl", "mismatch"), ratio)
+        means = dict.fromkeys(("clip_share", "vetoed_share", "ess", "kl", "mismatch"), ratio)
         return {"gap": gap, "tokens": tokens, "ratio_mean": ratio, "ratio_max": ratio, "gated_share": gated, **means,
                 "stale": stale}  # fmt: skip
 
