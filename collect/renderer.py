@@ -31,6 +31,8 @@ MARK = "\ue000"
 TAG = re.compile(r"<[^<>\s]+>")
 TAGS = ("think", "tool_call", "tool_response")
 UNFINISHED = "\ufffd"
+MOST_FRAMES = 64
+"""Openings whose template text is remembered; a job has three or four."""
 
 
 class RendererError(SeraError):
@@ -51,6 +53,8 @@ class ChatRenderer:
         self._tokenizer = tokenizer
         tokenizer.add_special_tokens(_unmarked_controls(tokenizer, template))
         self._template = compile_template(template)
+        self._reads_clock = "strftime_now" in template
+        self._frames: dict[tuple[str, ...], list[list[int]]] = {}
         self._variables = dict(variables or {})
         _, after, start = self._pieces(_probe("user", "assistant", "user"))[1:]
         self._after_user = self._encode_template(start)
@@ -86,12 +90,11 @@ class ChatRenderer:
 
     def open(self, messages: Sequence[Message]) -> list[int]:
         """Ids of the messages plus the start of the assistant's reply (a keyframe prompt)."""
-        marked = [{"role": m.role, "content": _mark(i)} for i, m in enumerate(messages)]
-        pieces = self._pieces(marked)
-        ids = self._encode_template(pieces[0])
-        for message, piece in zip(messages, pieces[1:], strict=True):
+        first, *others = self._frame(tuple(m.role for m in messages))
+        ids = list(first)
+        for message, piece in zip(messages, others, strict=True):
             ids += self.encode(message.content)
-            ids += self._encode_template(piece)
+            ids += piece
         return ids
 
     def append(self, completion_ids: Sequence[int], finish_reason: FinishReason, observation: str) -> list[int]:
@@ -131,6 +134,16 @@ class ChatRenderer:
     def _encode_template(self, text: str) -> list[int]:
         self._tokenizer.encode_special_tokens = False
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _frame(self, roles: tuple[str, ...]) -> list[list[int]]:
+        """Ids of the template's own text around contents of these roles; rendered once, unless it reads the clock."""
+        frame = self._frames.get(roles)
+        if frame is None:
+            marked = [{"role": role, "content": _mark(i)} for i, role in enumerate(roles)]
+            frame = [self._encode_template(piece) for piece in self._pieces(marked)]
+            if not self._reads_clock and len(self._frames) < MOST_FRAMES:
+                self._frames[roles] = frame
+        return frame
 
     def _pieces(self, marked: Sequence[Mapping[str, str]]) -> list[str]:
         """The template's own text before, between and after the marked contents."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from bisect import insort
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -88,6 +89,7 @@ class _Job:
     sampling: Sampling
     future: asyncio.Future[Generation]
     limit: int
+    place: tuple[int, int]
     n_cached: int = 0
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -119,9 +121,9 @@ class SlotEngine:
         if room <= 0 or sampling.max_tokens <= 0:
             return Generation([], [], "length", mode, 0)
         loop = asyncio.get_running_loop()
-        job = _Job(session, list(prompt), sampling, loop.create_future(), min(room, sampling.max_tokens))
-        self._trees.setdefault(_tree(session), len(self._trees))
-        self._waiting.append(job)
+        place = self._trees.setdefault(_tree(session), len(self._trees)), self.counters.requests
+        job = _Job(session, list(prompt), sampling, loop.create_future(), min(room, sampling.max_tokens), place)
+        insort(self._waiting, job, key=_order)
         self.counters.requests += 1
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._drop_dead(loop)
@@ -181,17 +183,18 @@ class SlotEngine:
 
     def _admit(self) -> list[_Job]:
         """Waiting jobs that get a slot now: those whose session holds one, then by tree, then in order of arrival."""
-        admitted, still = [], []
-        for job in sorted((j for j in self._waiting if not j.future.done()), key=self._rank):
-            if self._place(job):
+        waiting = [job for job in self._waiting if not job.future.done()]
+        admitted = [job for job in waiting if job.session in self._sessions and self._place(job)]
+        room = len(self._free) + sum(not held.busy for held in self._sessions.values())
+        for job in waiting:
+            if not room:
+                break
+            if job.session not in self._sessions and self._place(job):
                 admitted.append(job)
-            else:
-                still.append(job)
-        self._waiting = still
+                room -= 1
+        placed = set(map(id, admitted))
+        self._waiting = [job for job in waiting if id(job) not in placed]
         return admitted
-
-    def _rank(self, job: _Job) -> tuple[bool, int]:
-        return job.session not in self._sessions, self._trees[_tree(job.session)]
 
     def _place(self, job: _Job) -> bool:
         held = self._sessions.get(job.session)
@@ -329,6 +332,11 @@ def _nucleus(probabilities: Tensor, masses: Sequence[float]) -> Tensor:
 
 def _trainable(sampling: Sampling) -> bool:
     return sampling.temperature > 0 and sampling.top_p >= 1
+
+
+def _order(job: _Job) -> tuple[int, int]:
+    """What waiting jobs are sorted by: the age of their tree, then their own."""
+    return job.place
 
 
 def _tree(session: str) -> str:

@@ -72,6 +72,11 @@ class Table:
         )
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of all columns."""
+        return frozenset(c.name for c in self.columns)
+
+    @cached_property
     def stable_columns(self) -> tuple[str, ...]:
         """Names of the columns that enter the content hash, in schema order."""
         return tuple(c.name for c in self.columns if not c.volatile)

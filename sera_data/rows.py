@@ -23,8 +23,7 @@ Row = Mapping[str, Any]
 
 def require_columns(table: Table, row: Row) -> None:
     """Refuse a row with a column that the table does not have."""
-    names = {c.name for c in table.columns}
-    unknown = sorted(set(row) - names)
+    unknown = sorted(row.keys() - table.names)
     if unknown:
         allowed = ", ".join(c.name for c in table.columns)
         msg = f"{row_name(table, row)}: unknown column {unknown[0]!r}; allowed: {allowed}"

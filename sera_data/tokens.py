@@ -7,8 +7,10 @@ trainable turn has ids and processed logprobs of an untruncated distribution. A 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.words import LAUNCH_STATUSES
@@ -18,31 +20,70 @@ from sera_data.errors import RowError
 Turn = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A full prompt, absorbed: number of ids, and sha256 over the beginning of their compact JSON list."""
+
+    length: int
+    digest: hashlib._Hash
+
+    def grown(self, ids: Sequence[int]) -> Prompt:
+        """This prompt with more ids behind it."""
+        if len(ids) == 0:
+            return self
+        digest = self.digest.copy()
+        digest.update((("," if self.length else "") + ",".join(map(str, map(int, ids)))).encode())
+        return Prompt(self.length + len(ids), digest)
+
+    def sha256(self) -> str:
+        """Hex sha256 of the whole list."""
+        whole = self.digest.copy()
+        whole.update(b"]")
+        return whole.hexdigest()
+
+
+EMPTY = Prompt(0, hashlib.sha256(b"["))
+
+
 def require_token_rule(turns: Iterable[Turn]) -> None:
     """Check every turn of a shard; RowError names the first that breaks the rule."""
     by_id = {turn["turn_id"]: turn for turn in turns}
-    prompts: dict[str, list[int]] = {}
+    prompts: dict[str, Prompt] = {}
     for turn in by_id.values():
         _require_alignment(turn)
         _require_base(turn, by_id)
         _require_spans(turn)
     for turn in by_id.values():  # only now is every chain of base turns known to be whole and to end
         if turn["prompt_ids"] is not None:
-            _require_prompt(turn, full_prompt(turn, by_id, prompts))
+            _require_prompt(turn, _rebuilt(turn, by_id, prompts))
 
 
 def full_prompt(turn: Turn, by_id: Mapping[str, Turn], known: dict[str, list[int]]) -> list[int]:
     """The full prompt of a turn with ids, rebuilt along its base turns; `known` remembers those of earlier ones."""
-    chain = [turn]
-    while chain[-1]["base_turn"] is not None and chain[-1]["turn_id"] not in known:
-        chain.append(by_id[chain[-1]["base_turn"]])
-    for link in reversed(chain):
-        if link["turn_id"] in known:
-            continue
+    for link in reversed(_unknown_chain(turn, by_id, known)):
         base = by_id.get(link["base_turn"] or "")
         before = [] if base is None else [*known[base["turn_id"]], *base["completion_ids"]]
         known[link["turn_id"]] = [*before, *(int(i) for i in link["prompt_ids"])]
     return known[turn["turn_id"]]
+
+
+def _rebuilt(turn: Turn, by_id: Mapping[str, Turn], known: dict[str, Prompt]) -> Prompt:
+    """The same as `full_prompt`, absorbed piece by piece: each id is looked at once, however long its node is."""
+    for link in reversed(_unknown_chain(turn, by_id, known)):
+        base = by_id.get(link["base_turn"] or "")
+        before = EMPTY if base is None else known[base["turn_id"]].grown(base["completion_ids"])
+        known[link["turn_id"]] = before.grown(link["prompt_ids"])
+    return known[turn["turn_id"]]
+
+
+def _unknown_chain(turn: Turn, by_id: Mapping[str, Turn], known: Mapping[str, Any]) -> list[Turn]:
+    """The turn and its base turns, back to the first or to one whose prompt is known."""
+    chain: list[Turn] = []
+    link: Turn | None = turn
+    while link is not None and link["turn_id"] not in known:
+        chain.append(link)
+        link = by_id[link["base_turn"]] if link["base_turn"] is not None else None
+    return chain
 
 
 def prompt_hash(ids: Sequence[int]) -> str:
@@ -88,12 +129,12 @@ def _require_base(turn: Turn, by_id: Mapping[str, Turn]) -> None:
         _refuse(turn, f"base_turn {turn['base_turn']!r} and this turn must both have ids or both have none")
 
 
-def _require_prompt(turn: Turn, prompt: Sequence[int]) -> None:
-    if turn["n_prompt"] != len(prompt):
+def _require_prompt(turn: Turn, prompt: Prompt) -> None:
+    if turn["n_prompt"] != prompt.length:
         _refuse(
-            turn, f"n_prompt is {turn['n_prompt']}, the full prompt rebuilt from its base turns has {len(prompt)} ids"
+            turn, f"n_prompt is {turn['n_prompt']}, the full prompt rebuilt from its base turns has {prompt.length} ids"
         )
-    found = prompt_hash(prompt)
+    found = prompt.sha256()
     if turn["prompt_sha256"] != found:
         _refuse(
             turn, f"prompt_sha256 is {turn['prompt_sha256']}, the full prompt rebuilt from its base turns has {found}"
