@@ -45,7 +45,8 @@ def read(parse, text):
 
 def test_the_replies_are_of_every_role_and_dialect():
     kinds = Counter((row["role"], row["dialect"]) for row in REPLIES)
-    assert set(kinds) >= {("act", "json"), ("act", "code"), ("writer", "json"), ("judge", "json")}
+    players = {("act", dialect) for dialect in CLASSES}
+    assert set(kinds) >= players | {("writer", "json"), ("scorer", "json"), ("judge", "json")}
     assert {row["finish_reason"] for row in REPLIES} == {"stop", "length"}
 
 

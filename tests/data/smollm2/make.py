@@ -56,7 +56,8 @@ def replies(policy, wanted):
             shared = {"phase": name, "world": world, "dialect": name if name in ("json", "code", "blocks") else "json"}
             for row in store.sql("from turns where completion_ids is not null order by turn_id").pl().to_dicts():
                 yield {**shared, "role": row["role"], "finish_reason": row["finish_reason"], "text": row["text"]}
-            for row in store.sql("from labels where kind = 'judge' order by node_id").pl().to_dicts():
+            said = store.sql("from labels where kind = 'judge' and raw_text is not null order by node_id")
+            for row in said.pl().to_dicts():
                 finish = "length" if "truncated" in (row["error"] or "") else "stop"
                 yield {**shared, "role": "judge", "finish_reason": finish, "text": row["raw_text"]}
 
