@@ -75,9 +75,11 @@ def _with_view(store: Store, con: duckdb.DuckDBPyConnection, audit: Audit, again
     from analysis.audit import run_audit
 
     other, snapshot = (sd.open(against), None) if (place(against) / "store.json").exists() else (store, against)
-    old_con = other.connect(view="live", snapshot=snapshot)
+    share = audit.identity.held_out
+    old_con = other.connect(view="live", snapshot=snapshot, held_out=share)
     try:
-        old = run_audit(other, snapshot=snapshot, reps=audit.reps, seed=audit.seed, margin=audit.margin, con=old_con)
+        options: dict[str, Any] = {"reps": audit.reps, "seed": audit.seed, "margin": audit.margin, "held_out": share}
+        old = run_audit(other, snapshot=snapshot, con=old_con, **options)
         before, now = (rows(c, "headline_replicates") for c in (old_con, con))
         found = {row["metric"]: row for row in rows(con, "changes", now=now, before=before)}
     finally:

@@ -34,6 +34,7 @@ def run_audit(
     view: View = "live",
     snapshot: str | None = None,
     epochs: Sequence[int] | None = None,
+    held_out: float | None = None,
     reps: int = measure.REPS,
     seed: int = measure.SEED,
     margin: float = measure.MARGIN,
@@ -43,8 +44,9 @@ def run_audit(
 ) -> Audit:
     """Audit one view of a store. `reps` bootstrap replicates over tasks; 0 leaves the intervals out.
 
-    against: an older audit to compare with (analysis.against). con: a connection to that view, which then keeps the
-    audit's tables; otherwise one is opened and closed.
+    held_out: only the tasks that this share keeps from training, learn's `hold_out`. against: an older audit to compare
+    with (analysis.against), of the same tasks when it is a view of a store. con: a connection to that view and those
+    tasks, which then keeps the audit's tables; otherwise one is opened and closed.
     """
     import sera_data as sd
 
@@ -52,9 +54,10 @@ def run_audit(
     _require_epochs(opened, epochs)
     with contextlib.ExitStack() as stack:
         if con is None:
-            con = stack.enter_context(contextlib.closing(opened.connect(view=view, snapshot=snapshot, epochs=epochs)))
+            con = opened.connect(view=view, snapshot=snapshot, epochs=epochs, held_out=held_out)
+            stack.enter_context(contextlib.closing(con))
         measure.prepare(con, reps=reps, seed=seed, margin=margin)
-        identity = identify(opened, con, view=view, snapshot=snapshot, epochs=epochs)
+        identity = identify(opened, con, view=view, snapshot=snapshot, epochs=epochs, held_out=held_out)
         listing = opened.listing(view=view, snapshot=snapshot, epochs=epochs)
         size = {name: listing.bytes(name) for name in _tables()}
         found = measured(con, margin=margin, gates=gates)

@@ -35,6 +35,12 @@ def audit(
     epoch: Annotated[list[int] | None, typer.Option("--epoch", help="Only this epoch; may be given again.")] = None,
     snapshot: Annotated[str | None, typer.Option("--snapshot", help="Only what this snapshot names.")] = None,
     sealed: Annotated[bool, typer.Option("--sealed", help="Only sealed directories, no open shards.")] = False,
+    held_out: Annotated[
+        float | None,
+        typer.Option(
+            "--held-out", min=0, max=1, help="Only the tasks that learn's hold_out of this share never trained, as 0.2."
+        ),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -79,6 +85,7 @@ def audit(
         view="sealed" if sealed else "live",
         snapshot=snapshot,
         epochs=epoch or None,
+        held_out=held_out,
         reps=reps,
         seed=seed,
         margin=margin,

@@ -28,6 +28,7 @@ def identify(
     view: View = "live",
     snapshot: str | None = None,
     epochs: Sequence[int] | None = None,
+    held_out: float | None = None,
 ) -> Identity:
     """Identity of one view of a store; `con` has the audit's tables prepared."""
     body = read_document(store.layout.store_file, kind="store file", hint="name the directory that holds store.json")
@@ -39,6 +40,7 @@ def identify(
         snapshot=snapshot,
         snapshot_sha256=None if snapshot is None else sha256_file(store.layout.snapshots / f"{snapshot}.json"),
         epochs=None if epochs is None else sorted(epochs),
+        held_out=held_out,
         format_version=body.get("format_version"),
         schema_version=body.get("schema_version"),
         seals=seals,
@@ -68,6 +70,10 @@ def differences(old: dict[str, Any], new: Identity) -> list[str]:
         then, here = (_versions(agents, role) for agents in (old.get("agents", []), now["agents"]))
         if then != here:
             found.append(f"{role} {then or 'none'} then, {here or 'none'} now")
+    if old.get("held_out") != new.held_out:
+        shares = (old.get("held_out"), new.held_out)
+        then, here = ("all tasks" if share is None else f"held-out share {share:g}" for share in shares)
+        found.append(f"{then} then, {here} now")
     if old.get("rubric_prompts") != now["rubric_prompts"]:
         found.append("rubrics were written from other prompts")
     if old.get("snapshot_hash") != now["snapshot_hash"]:

@@ -24,6 +24,7 @@ from analysis.wording import (
     caution,
     count,
     coverage_sentence,
+    held_out_text,
     interval_text,
     number,
     share,
@@ -97,11 +98,12 @@ def _head(audit: Audit) -> str:
 
 def _scope(audit: Audit) -> str:
     identity = audit.identity
+    tasks = f", {held_out_text(identity.held_out)}" if identity.held_out is not None else ""
     if identity.snapshot is not None:
-        return f", snapshot {escape(identity.snapshot)}"
+        return f", snapshot {escape(identity.snapshot)}{tasks}"
     if identity.epochs is not None:
-        return f", epoch {', '.join(map(str, identity.epochs))} only"
-    return ", sealed directories only" if identity.view == "sealed" else ""
+        return f", epoch {', '.join(map(str, identity.epochs))} only{tasks}"
+    return (", sealed directories only" if identity.view == "sealed" else "") + tasks
 
 
 def _tile(estimate: Estimate) -> str:

@@ -29,6 +29,7 @@ from analysis.wording import (
     count,
     coverage_sentence,
     divergence_sentence,
+    held_out_text,
     interval_text,
     number,
     share,
@@ -42,7 +43,9 @@ COLOURS = {"pass": "green", "warn": "yellow", "fail": "red", "too few": "dim"}
 
 def print_audit(audit: Audit, console: Console, *, detail: Literal["summary", "full"] = "summary") -> None:
     """Print the summary; `full` adds every metric."""
-    console.print(f"[bold]Rubric audit[/bold] of {escape(audit.identity.path)}")
+    share = audit.identity.held_out
+    tasks = f", {held_out_text(share)}" if share is not None else ""
+    console.print(f"[bold]Rubric audit[/bold] of {escape(audit.identity.path)}{tasks}")
     console.print(f"[bold]{verdict(audit.headline)}[/bold]\n")
     console.print(_headlines(audit))
     console.print(f"{coverage_sentence(audit.coverage, audit.shares)} {caution(audit.headline)}".strip())

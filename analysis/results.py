@@ -270,7 +270,8 @@ class Agent(Result):
 class Identity(Result):
     """What the numbers were measured for; a calibration result holds for this and nothing else.
 
-    snapshot_hash: one hash over the seals and shards audited; rubric_prompts: one over the audited rubrics' prompts.
+    snapshot_hash: one hash over the seals and shards audited; rubric_prompts: one over the audited rubrics' prompts;
+    held_out: the share of tasks kept from training that alone was audited, or null for all tasks.
     """
 
     path: str
@@ -278,6 +279,7 @@ class Identity(Result):
     snapshot: str | None
     snapshot_sha256: str | None
     epochs: list[int] | None
+    held_out: float | None = None
     format_version: str | None
     schema_version: str | None
     seals: dict[str, str]

@@ -41,6 +41,11 @@ def share(value: float | None) -> str:
     return number(value, percent=True)
 
 
+def held_out_text(share: float) -> str:
+    """Which tasks an audit of held-out tasks speaks of."""
+    return f"only the tasks that hold_out {share:g} keeps from training"
+
+
 def count(n: int, noun: str) -> str:
     """'1 pair', '2,300 pairs'."""
     if n == 1:

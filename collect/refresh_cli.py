@@ -120,6 +120,9 @@ def report(
 ) -> None:
     """Compare rubrics by pair accuracy: fresh ones beside refreshed ones, by the age of their branches.
 
+    Intervals hold over tasks. 'versus_fresh' is the distance to the control: fresh rubrics of the same writer and
+    scorer on branches of their own version.
+
     Example: sera refresh report runs/store --hold-out 0.2
     """
     import sera_data

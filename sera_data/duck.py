@@ -1,7 +1,8 @@
 """DuckDB connections over a listing: the ten tables and the derived views by name.
 
 Invariant: a view lists its files explicitly and has exactly the columns of `schemas/`; columns that older files lack
-are null. The views work on an empty store. `tasks` is distinct over epochs; `task_rows` are the rows as stored.
+are null. The views work on an empty store. `tasks` is distinct over epochs; `task_rows` are the rows as stored. Which
+tasks are held out of training is said once, by the macro `held_out`.
 """
 
 from __future__ import annotations
@@ -75,9 +76,17 @@ def reach(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:
         connection.register_filesystem(PublishedFiles())
 
 
-def connect(listing: Listing) -> duckdb.DuckDBPyConnection:
-    """An in-memory connection whose views read the listing's files."""
+def connect(listing: Listing, *, held_out: float | None = None) -> duckdb.DuckDBPyConnection:
+    """An in-memory connection whose views read the listing's files.
+
+    held_out: only rows of the tasks that this share (0 to 1) holds out of training; tables without tasks are whole.
+    """
     connection = connect_tables(listing)
+    if held_out is not None:
+        for table in TABLES.values():
+            if any(column.name == "task_id" for column in table.columns):
+                rows = f"select * from ({select_table(table, listing)}) where held_out(task_id, {held_out:.17g})"
+                connection.execute(f"create or replace view {RAW.get(table.name, table.name)} as {rows}")
     for name in VIEWS:
         connection.execute(f"create view {name} as {view_sql(name)}")
     return connection
@@ -97,6 +106,7 @@ def confine(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:
 def connect_tables(listing: Listing) -> duckdb.DuckDBPyConnection:
     """The same without the derived views: rows as stored, `task_rows` for tasks."""
     connection = connect_empty()
+    connection.execute(files("sera_data").joinpath("macros", "held_out.sql").read_text(encoding="utf-8"))
     reach(connection, listing)
     remember(connection, listing)
     try:

@@ -86,15 +86,17 @@ class Store:
         snapshot: str | None = None,
         epochs: Sequence[int] | None = None,
         files: Literal["any", "own"] = "any",
+        held_out: float | None = None,
     ) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with the ten tables and the derived views of one view of the store.
 
-        With `files="own"` its queries can read this view's files and no other file of the machine.
+        With `files="own"` its queries can read this view's files and no other file of the machine. `held_out`: only the
+        tasks that this share holds out of training (learn's `hold_out`).
         """
         from sera_data.duck import confine, connect
 
         listing = self.listing(view=view, snapshot=snapshot, epochs=epochs)
-        connection = connect(listing)
+        connection = connect(listing, held_out=held_out)
         if files == "own":
             confine(connection, listing)
         return connection

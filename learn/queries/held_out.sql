@@ -1,5 +1,5 @@
--- Tasks that are held out of training: a share of them, drawn by their ids alone, the same in every store and epoch.
+-- Tasks that are held out of training: a share of them, by the macro `held_out` of every connection to a store.
 select distinct task_id
 from nodes
-where parent_id is null and md5_number_lower(concat('hold-out:', task_id)) / 18446744073709551616.0 < $share
+where parent_id is null and held_out(task_id, $share)
 order by task_id

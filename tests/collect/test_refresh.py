@@ -199,6 +199,58 @@ def test_the_report_sets_fresh_rubrics_beside_refreshed_ones_by_age_and_holds_ta
     assert {row["held_out"] for row in json.loads(capsys.readouterr().out)} == {True}
 
 
+def by_task(store, phase):
+    """{task: [1, 0.5 or 0 for each pair]}, worked out from the tables alone."""
+    verdicts = dict(store.sql("select node_id, value from verdicts").fetchall())
+    forked = {row["node_id"] for row in store.branches.pl().to_dicts() if row["k"] > 1}
+    valid = {row["rubric_id"]: row["task_id"] for row in rows(store, "rubrics", phase) if row["valid"]}
+    scores = {}
+    for row in rows(store, "scores", phase):
+        if row["valid"] and row["attempt"] == 0 and row["rubric_id"] in valid and row["node_id"] in forked:
+            scores.setdefault(row["rubric_id"], []).append((verdicts[row["node_id"]], row["final_score"]))
+    found = {}
+    for rubric, given in scores.items():
+        gaps = [won - lost for y, won in given for z, lost in given if y and not z]
+        found.setdefault(valid[rubric], []).extend((gap > 1e-9) + (abs(gap) <= 1e-9) / 2 for gap in gaps)
+    return {task: wins for task, wins in found.items() if wins}
+
+
+def clustered(*parts):
+    """(first mean minus the second, its standard error), over tasks that may be in both."""
+    moves, means = {}, []
+    for sign, tasks in zip((1, -1), parts, strict=False):
+        n = sum(map(len, tasks.values()))
+        mean = sum(map(sum, tasks.values())) / n
+        means.append(sign * mean)
+        for task, wins in tasks.items():
+            moves[task] = moves.get(task, 0) + sign * sum(win - mean for win in wins) / n
+    tasks = len(moves)
+    return sum(means), (sum(move**2 for move in moves.values()) * tasks / (tasks - 1)) ** 0.5
+
+
+def test_the_reports_intervals_hold_over_tasks_and_the_control_knows_the_tasks_of_both(store, capsys):
+    refresh(store, k=2, only="mixed")
+    assert main(["refresh", "report", str(store.path), "--json"]) == 0
+    body = {row["phase"]: row for row in json.loads(capsys.readouterr().out)}
+    pairs = {phase: by_task(store, phase) for phase in body}
+    for phase, row in body.items():
+        mean, error = clustered(pairs[phase])
+        assert row["tasks"] == len(pairs[phase]) > 1
+        assert row["pair_accuracy"] == pytest.approx(mean)
+        assert (row["low"], row["high"]) == (
+            pytest.approx(max(mean - 1.96 * error, 0)),
+            pytest.approx(min(mean + 1.96 * error, 1)),
+        )
+    difference, error = clustered(pairs["refresh"], pairs["collect"])
+    refreshed = body["refresh"]
+    assert refreshed["versus_fresh"] == pytest.approx(difference)
+    assert (refreshed["versus_low"], refreshed["versus_high"]) == (
+        pytest.approx(difference - 1.96 * error),
+        pytest.approx(difference + 1.96 * error),
+    )
+    assert body["collect"]["versus_fresh"] is None
+
+
 def test_a_dry_run_counts_calls_and_writes_nothing(store, capsys):
     command = ["refresh", "rubrics", str(store.path), "--policy", TEACHER, "--k", "2", "--only", "complete"]
     assert main([*command, "--dry-run", "--json"]) == 0

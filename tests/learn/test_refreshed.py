@@ -90,6 +90,10 @@ def test_held_out_tasks_are_never_trained_and_are_the_same_for_every_run(place):
     assert len(shares[0]) > len(shares[-1]) == 0
     kept = set(feed(root, "hold_out=0.6").order["rubric"])
     assert kept & set(shares[0]) <= set(shares[2])
+    held = feed(root, "hold_out=0.6").held_out
+    with sd.open(root / "store").connect(held_out=0.6) as con:  # what the audit looks at
+        assert held == {task for (task,) in con.sql("select distinct task_id from nodes").fetchall()}
+    assert not held & {group.partition("/")[2] for group in kept}
     meal = feed(root, "hold_out=0.999").next(version=2, done=0, consumed={})
     assert "held out" in meal.skip_reason
 
