@@ -40,7 +40,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not gpu and not vllm'
 
-# In the order of the files: the default starts files of one long test last, and one core then waits for the other.
+# In the order of tests/conftest.py: the default starts files of one long test last, and one core waits for the other.
 test-slow: $(VENV)/.installed
 	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-loadscope-reorder -m 'slow and not gpu and not vllm'
 

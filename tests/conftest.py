@@ -1,6 +1,7 @@
-"""What all tests share."""
+"""What all tests share, and the order of their files."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -10,3 +11,32 @@ def ctrl_c_is_heard():
     """Runners that work side by side ignore Ctrl-C, and what is ignored stays so in a command and its children."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+LONGEST = (
+    "collect/test_published_tasks.py",
+    "sera_data/test_processes.py",
+    "learn/test_loop_kills.py",
+    "learn/test_checkpoint.py",
+    "learn/test_h200_script.py",
+    "sera_data/test_crash.py",
+    "learn/test_launchers.py",
+    "learn/test_stopping.py",
+    "collect/test_smollm2.py",
+    "collect/test_ray.py",
+    "learn/test_compare_run.py",
+    "learn/test_loop_divergence.py",
+    "learn/test_slurm.py",
+    "packaging/test_wheel.py",
+    "learn/test_engine.py",
+    "analysis/test_plants.py",
+    "learn/test_object_store.py",
+)
+"""Files whose slow tests take minutes, the longest first: what starts last should be short, so that no core waits."""
+
+
+def pytest_collection_modifyitems(items):
+    """Files of many minutes come first, the others stay as they are; runners side by side start them in this order."""
+    here = Path(__file__).parent
+    places = {str(here / name): place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(str(item.path), len(LONGEST)))
