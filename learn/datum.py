@@ -9,7 +9,6 @@ and `advantages` are 0 and `versions` is -1. `learn.sequence.build_datums` makes
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +80,9 @@ class Datum:
         return None
 
 
+FIELDS = tuple(Datum.__dataclass_fields__)
+
+
 def checked_as_a_whole(**fields: Any) -> Datum:
     """A datum whose arrays were checked together with those of others: the invariant is not looked at again."""
     made = object.__new__(Datum)
@@ -91,6 +93,5 @@ def checked_as_a_whole(**fields: Any) -> Datum:
 
 def with_advantages(datum: Datum, advantages: NDArray[np.float32]) -> Datum:
     """The same datum with other advantages, finite and 0 where the old ones are."""
-    made = copy.copy(datum)
-    object.__setattr__(made, "advantages", advantages)
-    return made
+    fields = {name: getattr(datum, name) for name in FIELDS}
+    return checked_as_a_whole(**{**fields, "advantages": advantages})

@@ -66,4 +66,5 @@ def _times(datum: Datum, weight: np.float32, clip: float) -> Datum:
     if weight == 1 and -clip <= old.min() and old.max() <= clip:
         return datum
     advantages = old * weight
-    return with_advantages(datum, np.clip(advantages, -clip, clip, out=advantages))
+    np.minimum(advantages, clip, out=advantages)  # with maximum: what np.clip does, without its cost per call
+    return with_advantages(datum, np.maximum(advantages, -clip, out=advantages))

@@ -212,7 +212,7 @@ def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
         logprobs=tensor(chosen("logprobs"), torch.float32),
         advantages=tensor(chosen("advantages"), torch.float32) * real,
         weight=torch.full((len(at),), real, device=device),
-        versions=tensor(chosen("versions"), torch.int64),
+        versions=tensor(np.repeat([d.policy_version for d in datums], counts), torch.int64),
         segment=tensor(np.repeat(np.arange(len(datums)), counts), torch.int64),
         n_segments=len(datums),
     )
