@@ -62,6 +62,22 @@ def test_equals_apply_chat_template_over_a_whole_chat(tokenizer, template):
     assert ids == list(reference.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
 
 
+def test_a_remembered_opening_takes_new_contents_and_hands_out_no_list_twice(tokenizer, template):
+    renderer, other = ChatRenderer(tokenizer, template), [Message("system", "craft"), Message("user", "items")]
+    renderer.open(CHAT).append(7)
+    assert renderer.open(other) == ChatRenderer(tokenizer, template).open(other)
+    assert renderer.open(CHAT) == ChatRenderer(tokenizer, template).open(CHAT)
+
+
+def test_a_template_that_reads_the_clock_is_rendered_anew(tokenizer):
+    renderer = ChatRenderer(tokenizer, SHORT.replace("{% for", "{{ strftime_now('%d') }}{% for", 1))
+    texts = []
+    for day in ("19", "20"):
+        renderer._template.globals["strftime_now"] = lambda form, day=day: day
+        texts.append(renderer.decode(renderer.open(CHAT)))
+    assert [text[:2] for text in texts] == ["19", "20"]
+
+
 def test_a_planted_control_token_stays_text(tokenizer, template):
     renderer = ChatRenderer(tokenizer, template)
     control = {tokenizer.token_to_id(name) for name in SPECIAL}

@@ -180,6 +180,21 @@ def test_waiting_parents_do_not_block_their_children(model, kind):
     assert engine.counters.requests == 2 * 3 * 15
 
 
+def test_who_holds_a_slot_goes_first_then_older_trees_then_older_requests(model, kind):
+    engine, ended = make(model, kind, slots=1), []
+
+    async def ask(name):
+        await engine.generate(name, [5], Sampling(temperature=1.0, max_tokens=2, seed=1))
+        ended.append(name)
+
+    async def main():
+        await asyncio.gather(*(ask(name) for name in ("old/1", "new/1", "old/2", "new/2")))
+        await asyncio.gather(ask("old/3"), ask("new/2"))
+
+    asyncio.run(main())
+    assert ended == ["old/1", "old/2", "new/1", "new/2", "new/2", "old/3"]
+
+
 def test_a_request_without_room_is_cut_at_once(model, kind):
     engine = make(model, kind)
     got = run_all(engine, [[5] * 600, [5] * 597], max_tokens=50)
