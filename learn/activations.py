@@ -71,9 +71,9 @@ def keep_less(model: nn.Module) -> int:
     for module in model.modules():
         kind = type(module).__name__
         if kind in NORMS:
-            module.forward = MethodType(_norm, module)  # type: ignore[assignment]
+            module.forward = MethodType(_norm, module)
         elif kind in FEEDS and isinstance(module.act_fn, (nn.SiLU, *_silus())):
-            module.forward = MethodType(_feed, module)  # type: ignore[assignment]
+            module.forward = MethodType(_feed, module)
         else:
             continue
         found += 1
@@ -87,11 +87,11 @@ def _silus() -> tuple[type, ...]:
 
 
 def _norm(self: Any, hidden_states: torch.Tensor) -> torch.Tensor:
-    return RmsNorm.apply(hidden_states, self.weight, self.variance_epsilon)  # type: ignore[no-any-return]
+    return RmsNorm.apply(hidden_states, self.weight, self.variance_epsilon)
 
 
 def _feed(self: Any, x: torch.Tensor) -> torch.Tensor:
-    return self.down_proj(SiluGate.apply(self.gate_proj(x), self.up_proj(x)))  # type: ignore[no-any-return]
+    return self.down_proj(SiluGate.apply(self.gate_proj(x), self.up_proj(x)))
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
