@@ -94,16 +94,31 @@ def _chained(bases: pa.Array, chosen: Chosen) -> bool:
 
 def _pour(part: Block, tokens: NDArray[np.int32], logprobs: NDArray[np.float32], at: int) -> int:
     """Put prompts and completions of a block where they belong, from `at` on; where the next block starts."""
-    lengths = np.stack([part.prompt_lengths, part.completion_lengths], axis=1).ravel()
-    spoken = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
-    end = at + len(spoken)
-    here, probabilities = tokens[at:end], logprobs[at:end]
-    here[spoken] = part.completions
-    probabilities[spoken] = part.logprobs
-    np.logical_not(spoken, out=spoken)
-    here[spoken] = part.prompts
-    probabilities[spoken] = 0
+    ids = _joined(part.prompts, part.prompt_lengths, part.completions, part.completion_lengths)
+    end = at + len(ids)
+    tokens[at:end] = ids
+    unknown = np.zeros(len(part.prompts), np.float32)
+    logprobs[at:end] = _joined(unknown, part.prompt_lengths, part.logprobs, part.completion_lengths)
     return end
+
+
+def _joined(
+    left: NDArray[Any], left_lengths: NDArray[np.int64], right: NDArray[Any], right_lengths: NDArray[np.int64]
+) -> NDArray[Any]:
+    """The left list of a row, then its right list, row after row: lists are strings of bytes, which Arrow joins."""
+    if not len(left) + len(right):
+        return left
+    sides = (_as_bytes(left, left_lengths), _as_bytes(right, right_lengths))
+    joined = pc.binary_join_element_wise(*sides, pa.scalar(b"", pa.large_binary()))
+    return np.frombuffer(joined.buffers()[2], left.dtype, len(left) + len(right))
+
+
+def _as_bytes(values: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths * values.itemsize, out=offsets[1:])
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(values))]
+    )
 
 
 def _spans(rows: pl.DataFrame, flat: Flat, turn: NDArray[np.int64]) -> Spans | None:

@@ -14,6 +14,7 @@ import bisect
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -197,12 +198,11 @@ class MicroBatch:
 def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
     """A pack in its layout; position ids are those of each sequence alone."""
     datums = pack.datums
-    trained = np.concatenate([d.trained for d in datums])
-    at = np.flatnonzero(trained)
-    counts = np.add.reduceat(trained, _starts(datums)[:-1], dtype=np.int64)
+    at = np.flatnonzero(np.concatenate([d.trained for d in datums]))
+    counts = np.diff(np.searchsorted(at, _starts(datums)))
 
     def chosen(name: str) -> np.ndarray:
-        return np.concatenate([getattr(d, name) for d in datums])[at]
+        return np.concatenate([getattr(d, name) for d in datums]).take(at)
 
     def tensor(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
         return torch.as_tensor(array, dtype=dtype, device=device)
@@ -210,14 +210,30 @@ def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
     real = 0.0 if pack.anchor else 1.0
     tokens = Tokens(
         logprobs=tensor(chosen("logprobs"), torch.float32),
-        advantages=tensor(chosen("advantages"), torch.float32) * real,
+        advantages=tensor(chosen("advantages") if real else np.zeros(len(at)), torch.float32),
         weight=torch.full((len(at),), real, device=device),
-        versions=tensor(np.repeat([d.policy_version for d in datums], counts), torch.int64),
-        segment=tensor(np.repeat(np.arange(len(datums)), counts), torch.int64),
+        versions=tensor(_repeated([d.policy_version for d in datums], counts), torch.int64),
+        segment=tensor(_repeated(range(len(datums)), counts), torch.int64),
         n_segments=len(datums),
     )
     make = _in_rows if pack.layout == "rows" else _in_tree
     return make(datums, at, tokens, torch.device(device))
+
+
+def _repeated(values: Sequence[int], counts: np.ndarray) -> np.ndarray:
+    """Each value as often as its count says, int64; filled run by run, because runs are long and few."""
+    made = np.empty(int(counts.sum()), np.int64)
+    end = 0
+    for value, count in zip(values, counts.tolist(), strict=True):
+        made[end : end + count] = value
+        end += count
+    return made
+
+
+@lru_cache(maxsize=8)
+def _count(n: int) -> np.ndarray:
+    """0, 1, 2, ... at least `n` of them."""
+    return np.arange(n)
 
 
 def _starts(datums: Sequence[Datum]) -> np.ndarray:
@@ -228,13 +244,13 @@ def _in_rows(datums: Sequence[Datum], at: np.ndarray, tokens: Tokens, device: to
     """The sequences one behind the other; positions restart with each of them."""
     lengths = [len(d) for d in datums]
     ids = np.concatenate([d.token_ids for d in datums], dtype=np.int64)
-    count = np.arange(max(lengths))
+    count = _count(1 << max(lengths).bit_length())
     return MicroBatch(
         token_ids=torch.as_tensor(ids, device=device)[None],
         positions=torch.as_tensor(np.concatenate([count[:n] for n in lengths]), device=device)[None],
         segments=Segments(tuple(lengths), torch.as_tensor(_starts(datums), dtype=torch.int32, device=device)),
         before=torch.as_tensor(at - 1, device=device),
-        targets=torch.as_tensor(ids[at], device=device),
+        targets=torch.as_tensor(ids.take(at), device=device),
         tokens=tokens,
     )
 
