@@ -40,11 +40,9 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not gpu and not vllm'
 
-# The longest files first (tests/conftest.py), and half as many processes again as there are cores: these tests wait for
-# the disk and for what they started about a third of their time.
-SLOW_PROCESSES ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); many=$$((cores + cores / 2)); echo $$((many < 8 ? many : 8)))
+# The longest files first (tests/conftest.py): what starts last should be short, so that no core waits for the other.
 test-slow: $(VENV)/.installed
-	$(RUN) $(BIN)/python -m pytest -n $(SLOW_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=20 -m 'slow and not gpu and not vllm'
+	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-loadscope-reorder --durations=20 -m 'slow and not gpu and not vllm'
 
 # vLLM pins its own torch and transformers, so it has an environment of its own, named by the hash of what it is made
 # of; it may lie outside the checkout, whose packages come first all the same (PYTHONPATH). The packages for pictures
