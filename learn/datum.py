@@ -74,6 +74,9 @@ class Datum:
             return "needs at least two tokens, an untrained first and a trained last token"
         if not (np.isfinite(self.logprobs).all() and np.isfinite(self.advantages).all()):
             return "logprobs and advantages must be finite"
+        if (self.versions[self.trained] != self.policy_version).any():
+            found = sorted(set(self.versions[self.trained].tolist()))
+            return f"trained tokens must be of policy_version {self.policy_version}, got versions {found}"
         rest = ~self.trained
         if self.logprobs[rest].any() or self.advantages[rest].any() or (self.versions[rest] != -1).any():
             return "untrained tokens must have logprob 0, advantage 0 and version -1"
