@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +63,7 @@ def build(
     recipe = recipe or ground.recipe
     shape, course = shape or Shape(context=ground.context), course or Course(batch_tokens=ground.batch_tokens)
     work.mkdir(parents=True, exist_ok=True)
-    data = make_data(ground, work, recipe=recipe, told=watch.block)
+    data = make_data(ground, work, recipe=recipe, told=watch.block, processes=threads)
     tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
     allowed = allowed_ids(data, tokenizer)
     torch.set_num_threads(threads)
@@ -86,21 +88,46 @@ def courses(course: Course) -> tuple[Course, Course]:
     return replace(course, minutes=course.minutes * 0.75), replace(late, minutes=course.minutes * 0.25)
 
 
-def make_data(ground: Ground, work: Path, *, recipe: Recipe, told: Callable[[int], None]) -> list[Sequences]:
-    """All blocks of scripted sequences, and the tokenizer from the first one; finished blocks are read back."""
-    data = []
-    for index in range(recipe.warm + recipe.late):
-        path = work / f"block-{index:03d}.npz"
-        if not path.is_file():
-            chats = teacher_chats(ground, index, recipe)
-            if not (work / "chat_template.jinja").is_file():
-                texts = (message.content for chat in chats for message in chat.messages)
-                made = build_tokenizer(texts, words=ground.words, piece=ground.piece)
-                save_tokenizer(made, work, context=ground.context)
-            _tokenised(chats, work).save(path)
-        data.append(Sequences.load(path))
-        told(index)
-    return data
+def make_data(
+    ground: Ground, work: Path, *, recipe: Recipe, told: Callable[[int], None], processes: int = 1
+) -> list[Sequences]:
+    """All blocks of scripted sequences, and the tokenizer from the first one; finished blocks are read back.
+
+    Blocks do not depend on each other beyond the tokenizer, so `processes` of them are made side by side.
+    """
+    count = recipe.warm + recipe.late
+    make_block(ground, work, recipe, 0)
+    told(0)
+    rest = range(1, count)
+    make = partial(make_block, ground, work, recipe)
+    if processes == 1 or all(block_path(work, index).is_file() for index in rest):
+        for index in rest:
+            make(index)
+            told(index)
+    else:
+        # a spawned process starts without the threads of torch, which a forked one would inherit half alive
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            for index, _ in enumerate(pool.map(make, rest), start=1):
+                told(index)
+    return [Sequences.load(block_path(work, index)) for index in range(count)]
+
+
+def make_block(ground: Ground, work: Path, recipe: Recipe, index: int) -> None:
+    """Write one block of scripted sequences unless it is there; the first one makes the tokenizer."""
+    path = block_path(work, index)
+    if path.is_file():
+        return
+    chats = teacher_chats(ground, index, recipe)
+    if not (work / "chat_template.jinja").is_file():
+        texts = (message.content for chat in chats for message in chat.messages)
+        made = build_tokenizer(texts, words=ground.words, piece=ground.piece)
+        save_tokenizer(made, work, context=ground.context)
+    _tokenised(chats, work).save(path)
+
+
+def block_path(work: Path, index: int) -> Path:
+    """Where a block of sequences lies."""
+    return work / f"block-{index:03d}.npz"
 
 
 def make_practice(ground: Ground, model: Any, work: Path, *, allowed: Sequence[int], recipe: Recipe) -> Sequences:

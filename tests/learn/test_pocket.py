@@ -13,7 +13,7 @@ from collect.policy_directory import read_policy_directory
 from collect.renderer import ChatRenderer
 from collect.transformers_policy import POCKET, open_pocket, open_policy
 from learn import pocket_cli
-from learn.pocket_build import Watcher, allowed_ids, build
+from learn.pocket_build import Watcher, allowed_ids, build, make_data
 from learn.pocket_check import REQUIREMENTS, Figure, branch_figures, check
 from learn.pocket_data import SILENT, SPOKEN, Sequences, teacher_chats, tokenised
 from learn.pocket_ground import Recipe
@@ -51,6 +51,21 @@ def built(tmp_path_factory):
     place = tmp_path_factory.mktemp("built")
     recipe = Recipe(trees=6, rubric_share=0.5, warm=1, late=1, practice=2)
     return build(GROUND, place / "policy", place / "work", watch=QUIET, recipe=recipe, shape=SMALL, threads=1)
+
+
+@pytest.mark.slow
+def test_blocks_made_side_by_side_are_those_made_one_after_another(tmp_path):
+    recipe = Recipe(trees=4, warm=2, late=1)
+    told = []
+    made = []
+    for processes in (1, 2):
+        work = tmp_path / str(processes)
+        work.mkdir()
+        made.append(make_data(GROUND, work, recipe=recipe, told=told.append, processes=processes))
+    assert told == [0, 1, 2] * 2
+    for alone, together in zip(*made, strict=True):
+        assert np.array_equal(alone.ids, together.ids)
+        assert np.array_equal(alone.parts, together.parts)
 
 
 def test_an_item_a_number_and_a_phrase_are_one_token_each(folder):
