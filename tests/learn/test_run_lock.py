@@ -4,20 +4,18 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from learn.run_lock import sole_process
+from learn.run_lock import POLL_S, sole_process
 from sera_data.errors import SeraError
 
 ROOT = Path(__file__).parents[2]
 HOLDER = """
 import sys, time
 from pathlib import Path
-from learn.run_lock import sole_process
+from learn.run_lock import POLL_S, sole_process
 with sole_process(Path(sys.argv[1]), work="run"):
     print("held", flush=True)
     time.sleep(600)
@@ -33,12 +31,18 @@ def holder(directory):
     return process
 
 
-def test_the_second_waits_for_the_first_and_a_kill_lets_go(tmp_path, capfd):
-    first = holder(tmp_path / "run")
-    threading.Timer(0.5, first.kill).start()
-    started = time.monotonic()
+def test_the_second_waits_for_the_first_and_a_kill_lets_go(tmp_path, capfd, monkeypatch):
+    first, waits = holder(tmp_path / "run"), []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            first.kill()
+            os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)  # the kernel has let go
+
+    monkeypatch.setattr("learn.run_lock.time.sleep", wait)
     with sole_process(tmp_path / "run", work="run"):
-        assert time.monotonic() - started > 0.3
+        assert waits == [POLL_S] * 3
     assert f"waiting for process {first.pid} on" in capfd.readouterr().err
     assert first.wait() == -signal.SIGKILL
     first.stdout.close()
