@@ -14,7 +14,7 @@ RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 DS_ACCELERATOR=cpu
 # Test files side by side, one process a core; each file stays in one process, because it shares what it builds.
 SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo smollm2 test test-slow test-vllm vllm-environment lint types bench wheel clean help
+.PHONY: demo smollm2 test test-slow test-vllm test-radosgw vllm-environment lint types bench wheel clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -40,9 +40,11 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not gpu and not vllm'
 
-# The longest files first (tests/conftest.py): what starts last should be short, so that no core waits for the other.
+# The longest files first (tests/conftest.py): what starts last should be short, so that no core waits for the other. Half
+# as many processes again as there are cores: these tests wait a fifth of their time, for the disk and for each other.
+SLOW_PROCESSES ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); many=$$((cores + cores / 2)); echo $$((many < 8 ? many : 8)))
 test-slow: $(VENV)/.installed
-	$(RUN) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-loadscope-reorder --durations=20 -m 'slow and not gpu and not vllm'
+	$(RUN) $(BIN)/python -m pytest -n $(SLOW_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=20 -m 'slow and not gpu and not vllm'
 
 # vLLM pins its own torch and transformers, so it has an environment of its own, named by the hash of what it is made
 # of; it may lie outside the checkout, whose packages come first all the same (PYTHONPATH). The packages for pictures
@@ -60,6 +62,10 @@ vllm-environment: $(VENV_VLLM)/.installed
 
 test-vllm: $(VENV_VLLM)/.installed
 	$(RUN) PYTHONPATH=$(CURDIR) $(VENV_VLLM)/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning -m vllm tests/vllm
+
+# The tests of object storage against a real Ceph on this machine (apt-get install radosgw ceph-mon ceph-osd).
+test-radosgw: $(VENV)/.installed
+	$(RUN) tests/sera_data/radosgw.sh $(BIN)/python -m pytest -m 'not gpu and not vllm' tests/sera_data/test_objects.py tests/learn/test_object_store.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ that take `tmp_path` are about files: permissions, links, renames, odd file name
 """
 
 import itertools
+import uuid
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.sera_data.object_server import let_tests_harm, serving
 from tests.sera_data.small_store import small_store
 
 COUNTER = itertools.count()
+SESSION = uuid.uuid4().hex[:12]  # the bucket may be one that other sessions write to as well
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +45,7 @@ def new_place(medium, request, tmp_path_factory):
 def objects_below(bucket, name):
     from sera_data.place import ObjectPath
 
-    return ObjectPath(bucket, f"{name}-{next(COUNTER)}")
+    return ObjectPath(bucket, f"{SESSION}/{name}-{next(COUNTER)}")
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 `serving()` starts it, points this process and its children at it by the usual environment variables, makes a bucket
 and ends it. By default the server is moto's; SERA_TEST_S3_ENDPOINT (with keys and SERA_TEST_S3_BUCKET) names another
-one, such as Ceph's radosgw, which is then neither started nor ended.
+one, which is then neither started nor ended: tests/sera_data/radosgw.sh does that for Ceph's. Its bucket is made when
+it is missing, and keys begin with a word of this session's own, because what earlier ones wrote may still lie there.
 """
 
 import contextlib
@@ -36,11 +37,13 @@ server.serve_forever()
 
 @contextlib.contextmanager
 def serving():
-    """The name of an empty bucket."""
+    """The name of a bucket."""
     given = os.environ.get("SERA_TEST_S3_ENDPOINT")
     if given:
+        name = os.environ.get("SERA_TEST_S3_BUCKET", BUCKET)
         with pointed_at(given, {}):
-            yield os.environ.get("SERA_TEST_S3_BUCKET", BUCKET)
+            make_signed_bucket(given, name)
+            yield name
         return
     process = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
     try:
@@ -75,6 +78,13 @@ def pointed_at(endpoint, keys):
 def make_bucket(endpoint, name):
     """moto asks for no signature."""
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")).close()
+
+
+def make_signed_bucket(endpoint, name):
+    """To make one's own bucket again is no fault."""
+    import boto3
+
+    boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=name)
 
 
 def copied(source, target):
