@@ -6,13 +6,10 @@ compiled on the fly; nothing is printed on stdout by a library.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import socket
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,25 +91,17 @@ def join(*, threads: int = 1) -> Ranks:
     if cuda:
         torch.cuda.set_device(device)
     if not torch.distributed.is_initialized():
-        with _launched():
-            deepspeed.init_distributed(dist_backend="nccl" if cuda else "gloo", verbose=False)
+        backend = "nccl" if cuda else "gloo"
+        if "RANK" not in os.environ:
+            _be_alone(backend)
+        deepspeed.init_distributed(dist_backend=backend, verbose=False)
     return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)
 
 
-@contextlib.contextmanager
-def _launched() -> Iterator[None]:
-    """The environment of a launcher: as it is, or that of the only process, which its children must not inherit."""
-    if "RANK" in os.environ:
-        yield
-        return
-    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
-    os.environ.setdefault("LOCAL_RANK", "0")  # DeepSpeed reads this one later too
-    os.environ.update(alone)
-    try:
-        yield
-    finally:
-        for name in alone:
-            os.environ.pop(name, None)
+def _be_alone(backend: str) -> None:
+    """A group of one. It meets in memory: a port that was free a moment ago may be another process's by now."""
+    os.environ.setdefault("LOCAL_RANK", "0")  # DeepSpeed reads this one later
+    torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
 
 
 def leave() -> None:
@@ -139,9 +128,3 @@ def import_deepspeed() -> Any:
     # ones, and even asking which ops could be built runs a compiler.
     vars(deepspeed.ops)["__compatible_ops__"] = {}
     return deepspeed
-
-
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])

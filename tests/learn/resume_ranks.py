@@ -1,8 +1,9 @@
-"""Run under torchrun by test_checkpoint: two updates, a checkpoint, two more; or the last two from the checkpoint.
+"""Run by test_checkpoint, under torchrun too: two updates, a checkpoint, two more; or the last two from the checkpoint.
 
-Arguments: directory, save|load, then cases such as "2 lora": ZeRO stage, and whether adapters or all weights are
-trained. The process that loads starts from other weights, so all of them must come from the disk; only the frozen ones
-under adapters come from their policy when the shards were converted, as `learn.resume` does it.
+Arguments: directory, then parts, each "NAME save|load CASE,CASE": a case is such as "2 lora", the ZeRO stage and
+whether adapters or all weights are trained. What loads starts from other weights, so all of them must come from the
+disk; only the frozen ones under adapters come from their policy when the shards were converted, as `learn.resume` does
+it. Every part writes what it found as NAME-save-RANKS.json or NAME-load-RANKS.json.
 """
 
 import json
@@ -55,12 +56,19 @@ def run(root, mode, case, ranks):
     return [*rows, sum(float(w.double().abs().sum()) for w in engine.weights().values())]
 
 
-def main():
-    root, mode, *cases = Path(sys.argv[1]), *sys.argv[2:]
-    ranks = join()
-    rows = {case: run(root, mode, case, ranks) for case in cases}
+def part(root, text, ranks):
+    """Do one part; returns its figures by case."""
+    name, mode, cases = text.split(" ", 2)
+    found = {case: run(root / name, mode, case, ranks) for case in cases.split(",")}
     if ranks.first:
-        (root / f"{mode}-{ranks.size}.json").write_text(json.dumps(rows))
+        (root / f"{name}-{mode}-{ranks.size}.json").write_text(json.dumps(found))
+    return found
+
+
+def main():
+    ranks = join()
+    for text in sys.argv[2:]:
+        part(Path(sys.argv[1]), text, ranks)
     leave()
 
 

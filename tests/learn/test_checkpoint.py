@@ -26,7 +26,7 @@ from learn.checkpoint import (
     save,
     set_random_states,
 )
-from learn.ranks import Ranks
+from learn.ranks import Ranks, join
 from sera_data.errors import SeraError
 
 STATE = State(
@@ -165,69 +165,85 @@ def test_only_cut_shards_need_conversion():
 
 
 SAVER = """
-import sys
+import os, sys
 from pathlib import Path
 from tests.learn.test_checkpoint import STATE, Shards, State, save, vars_of
-for cursor in range(int(sys.argv[2]), 10**6):
-    save(Path(sys.argv[1]), Shards(b"%d" % cursor * 200_000), State(**{**vars_of(STATE), "cursor": cursor}), keep=2)
-    print(cursor, flush=True)
+for line in sys.stdin:
+    if not (pid := os.fork()):
+        print(os.getpid(), flush=True)
+        for cursor in range(int(line), 10**6):
+            state = State(**{**vars_of(STATE), "cursor": cursor})
+            save(Path(sys.argv[1]), Shards(b"%d" % cursor * 200_000), state, keep=2)
+            print(cursor, flush=True)
+    os.waitpid(pid, 0)
+    print("ended", flush=True)
 """
 
 
 @pytest.mark.slow
 def test_killed_at_any_moment_the_last_checkpoint_is_whole(tmp_path):
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    draw, cursor = random.Random(5), 0
-    for _ in range(5):
-        command = [sys.executable, "-c", SAVER, str(tmp_path / "c"), str(cursor)]
-        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-        process.stdout.readline()  # imports are done, the first checkpoint is there
-        time.sleep(draw.random() * 0.3)
-        process.send_signal(signal.SIGKILL)
-        printed = [line for line in process.communicate()[0].split() if line.isdigit()]
-        found = latest(tmp_path / "c")
-        engine = Shards()
-        load(found, engine)
-        assert engine.content == b"%d" % found.state.cursor * 200_000
-        assert not printed or found.state.cursor >= int(printed[-1])
-        cursor = found.state.cursor + 1
-
-
-def launch(root, size, mode, cases):
-    """Run resume_ranks.py on `size` ranks; returns what it says by case."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(size)]
-    script = str(Path(__file__).with_name("resume_ranks.py"))
-    subprocess.run([*command, script, str(root), mode, *cases], check=True, env=env, timeout=500)
-    return json.loads((root / f"{mode}-{size}.json").read_text())
+    draw, cursor, command = random.Random(5), 0, [sys.executable, "-c", SAVER, str(tmp_path / "c")]
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as saver:
+        for _ in range(5):
+            saver.stdin.write(f"{cursor}\n")
+            pid = int(saver.stdout.readline())
+            printed = [saver.stdout.readline()]  # the first checkpoint is there
+            time.sleep(draw.random() * 0.3)
+            os.kill(pid, signal.SIGKILL)
+            while (line := saver.stdout.readline()) != "ended\n":
+                assert line, "the one that starts savers is gone"
+                printed.append(line)
+            found = latest(tmp_path / "c")
+            engine = Shards()
+            load(found, engine)
+            assert engine.content == b"%d" % found.state.cursor * 200_000
+            assert found.state.cursor >= int(printed[-1])
+            cursor = found.state.cursor + 1
+        saver.stdin.close()
 
 
 CASES = ("0 weights", "1 weights", "2 weights", "3 weights", "0 lora", "2 lora", "3 lora")
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    """Four updates on two ranks with a checkpoint after the second: (directory, what they say by case)."""
-    root = tmp_path_factory.mktemp("straight")
-    return root, launch(root, 2, "save", CASES)
+def resumed(tmp_path_factory):
+    """Four updates with a checkpoint after the second: (directory, what was said by part).
+
+    `straight` was saved by two ranks and `alone` by one; two ranks, started once, go on with both.
+    """
+    from tests.learn.resume_ranks import part  # with all of the learner, which the savers do not need
+
+    root, cases = tmp_path_factory.mktemp("resumed"), ",".join(CASES)
+    part(root, "alone save 2 weights", join())
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    script = str(Path(__file__).with_name("resume_ranks.py"))
+    parts = [f"straight save {cases}", f"straight load {cases}", "alone load 2 weights"]
+    subprocess.run([*command, script, str(root), *parts], check=True, env=env)
+    return root, {path.stem: json.loads(path.read_text()) for path in root.glob("*.json")}
 
 
 @pytest.mark.slow
-def test_the_same_number_of_ranks_continues_exactly(straight):
-    root, said = straight
-    assert launch(root, 2, "load", CASES) == said
+def test_the_same_number_of_ranks_continues_exactly(resumed):
+    _, said = resumed
+    assert tuple(said["straight-save-2"]) == CASES
+    assert said["straight-load-2"] == said["straight-save-2"]
 
 
 @pytest.mark.slow
-def test_two_ranks_continue_on_one(straight):
-    root, said = straight
-    for case, row in launch(root, 1, "load", CASES).items():
-        assert row == pytest.approx(said[case], rel=1e-5, abs=1e-6), case
+def test_two_ranks_continue_on_one(resumed):
+    from tests.learn.resume_ranks import part
+
+    root, said = resumed
+    for case, row in part(root, f"straight load {','.join(CASES)}", join()).items():
+        assert row == pytest.approx(said["straight-save-2"][case], rel=1e-5, abs=1e-6), case
 
 
 @pytest.mark.slow
-def test_one_rank_continues_on_two(tmp_path):
-    said = launch(tmp_path, 1, "save", ["2 weights"])
-    assert launch(tmp_path, 2, "load", ["2 weights"])["2 weights"] == pytest.approx(
-        said["2 weights"], rel=1e-5, abs=1e-6
-    )
+def test_one_rank_continues_on_two(resumed):
+    _, said = resumed
+    wanted = said["alone-save-1"]["2 weights"]
+    assert said["alone-load-2"]["2 weights"] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
