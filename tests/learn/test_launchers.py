@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +12,12 @@ import torch
 from safetensors.torch import load_file
 
 import sera_data as sd
+from sera_data.cli import main
 from tests.learn.puppet import Puppet, make_policy
 from tests.learn.test_phase import PLAYED, collect_epoch
+from tests.port import free_port
 
 ROOT = Path(__file__).parents[2]
-ALONE = [sys.executable, "-m", "sera_data"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "sera_data"]
 SETS = ("schedule=execution:1,rubric:1", "updates_per_collect=2", "optimizer.lr=1e-3")
 
@@ -34,29 +34,36 @@ def places(tmp_path_factory):
 
 def deepspeed_launcher():
     """The deepspeed command with a free port; it puts --local_rank before the command's own arguments."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
     launcher = Path(sys.executable).with_name("deepspeed")
-    return [str(launcher), "--num_gpus", "2", "--master_port", port, "--module", "learn.learn_cli"]
+    return [str(launcher), "--num_gpus", "2", "--master_port", str(free_port()), "--module", "learn.learn_cli"]
 
 
-def learn(launcher, place, *more):
+def arguments(place):
     sets = [part for override in SETS for part in ("--set", override)]
     paths = ["--store", place / "store", "--from", place / "policy", "--out", place / "run"]
+    return [*map(str, paths), *sets, "--json"]
+
+
+def learn_here(place, capsys):
+    """The command in this process: what it prints."""
+    assert main(["learn", *arguments(place)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def learn(launcher, place):
     env = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
     name = [] if launcher[-1] == "learn.learn_cli" else ["learn"]
-    command = [*launcher, *name, *map(str, paths), *sets, "--json", *more]
-    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    command = [*launcher, *name, *arguments(place)]
+    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.slow
-def test_two_ranks_of_the_command_equal_one(places):
+def test_two_ranks_of_the_command_equal_one(places, capsys):
     one, two, three = places
-    alone, both, other = learn(ALONE, one), learn(TORCHRUN, two), learn(deepspeed_launcher(), three)
-    for done in (alone, both, other):
+    alone, both, other = learn_here(one, capsys), learn(TORCHRUN, two), learn(deepspeed_launcher(), three)
+    for done in (both, other):
         assert done.returncode == 0, done.stderr
-    results = [json.loads(done.stdout) for done in (alone, both)]  # one JSON object: only the first rank prints
+    results = [alone, json.loads(both.stdout)]  # one JSON object: only the first rank prints
     # the deepspeed launcher itself talks on stdout before the one object of the command
     printed = [line for line in other.stdout.splitlines() if line.startswith("{")]
     results += [json.loads(line) for line in printed]
@@ -71,7 +78,5 @@ def test_two_ranks_of_the_command_equal_one(places):
         assert all(torch.allclose(found[name], weight, atol=2e-5) for name, weight in weights[0].items())
     for place in places:
         sd.verify(sd.open(place / "store"))
-    again = learn(TORCHRUN, two)
-    assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["version"] == 2
+    assert learn_here(two, capsys)["version"] == 2
     assert len(sd.open(two / "store").updates.pl()) == 2

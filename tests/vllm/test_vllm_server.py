@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 from collect.hand_over import hand_over
 from collect.policies import open_policy
 from collect.policy import Message, PolicyUnavailable, Request, Sampling
+from tests.port import free_port
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 READY_S = 600  # a bound for a broken server, not an expectation
@@ -25,9 +25,7 @@ READY_S = 600  # a bound for a broken server, not an expectation
 @pytest.fixture(scope="module")
 def url(pocket, tmp_path_factory):
     log = tmp_path_factory.mktemp("server") / "log"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(pocket)),
         *("--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--enforce-eager"),
@@ -44,7 +42,7 @@ def url(pocket, tmp_path_factory):
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(READY_S)
 
 
 def _wait_until_ready(url, server, log):
