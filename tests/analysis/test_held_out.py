@@ -31,8 +31,14 @@ def drawn(task, share):
     return int.from_bytes(digest[8:], "little") / 2**64 < share
 
 
-def audited(store, **options):
-    return run_audit(store, reps=20, **options)
+@pytest.fixture(scope="module")
+def whole(store):
+    return run_audit(store, reps=20)
+
+
+@pytest.fixture(scope="module")
+def held(store):
+    return run_audit(store, reps=20, held_out=SHARE)
 
 
 def test_a_task_is_drawn_by_its_id_alone(store):
@@ -56,8 +62,7 @@ def test_every_table_that_knows_its_task_is_confined_to_them_and_the_others_are_
             assert condition == "true" or not con.sql(f"from {name} where not {condition}").fetchall()
 
 
-def test_the_audit_counts_the_held_out_tasks_and_no_other(store):
-    whole, held = audited(store), audited(store, held_out=SHARE)
+def test_the_audit_counts_the_held_out_tasks_and_no_other(store, whole, held):
     rows = store.sql(
         "select count(*), count(distinct n.task_id) from scored as s join nodes as n using (node_id)"
         " where s.y is not null and isfinite(s.score) and held_out(n.task_id, 0.5)"
@@ -72,19 +77,18 @@ def test_the_audit_counts_the_held_out_tasks_and_no_other(store):
     assert held.headline["pair_accuracy"].value == pytest.approx(gaps[0][0])
 
 
-def test_all_tasks_held_out_are_all_and_none_are_no_error(store):
-    assert audited(store, held_out=1.0).headline == audited(store).headline
-    none = audited(store, held_out=0.0)
+def test_all_tasks_held_out_are_all_and_none_are_no_error(store, whole):
+    assert run_audit(store, reps=20, held_out=1.0).headline == whole.headline
+    none = run_audit(store, reps=20, held_out=0.0)
     assert none.coverage["audited_scores"] == 0
     assert none.headline["pair_accuracy"].value is None
 
 
-def test_page_terminal_and_comparison_say_which_tasks(store, tmp_path, capsys):
-    held = audited(store, held_out=SHARE)
+def test_page_terminal_and_comparison_say_which_tasks(store, whole, held, tmp_path, capsys):
     assert "only the tasks that hold_out 0.5 keeps from training" in page(held)
-    assert "keeps from training" not in page(audited(store))
+    assert "keeps from training" not in page(whole)
     old = tmp_path / "old.json"
-    old.write_text(audited(store).model_dump_json(), encoding="utf-8")
+    old.write_text(whole.model_dump_json(), encoding="utf-8")
     command = ["audit", str(store.path), "--gates", "none", "--reps", "20", "--held-out", "0.5"]
     assert main([*command, "--html", str(tmp_path / "page.html"), "--against", str(old)]) == 0
     said = " ".join(capsys.readouterr().out.split())

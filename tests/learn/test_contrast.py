@@ -90,7 +90,7 @@ def test_more_contrasts_need_a_larger_effect():
     assert smallest_effect(0.01) == pytest.approx(0.01 * (1.959964 + 0.841621), rel=1e-5)
 
 
-@settings(max_examples=10, deadline=None)  # statsmodels collects garbage in each call, a second beside torch
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_equals_statsmodels(p_values):
     assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))

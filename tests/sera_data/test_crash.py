@@ -115,27 +115,27 @@ def moments(n):
 
 
 @pytest.mark.parametrize("fault", [Crash, full_disk], ids=["crash", "full disk"])
-@settings(SETTINGS, max_examples=8)
+@settings(SETTINGS, max_examples=4)
 @given(data=st.data())
 def test_a_commit_is_there_whole_or_not_at_all(template, calls, fault, data):
     commit_survives(template, fault, data.draw(moments(calls["commit"])))
 
 
-@settings(SETTINGS, max_examples=4)
+@settings(SETTINGS, max_examples=2)
 @given(data=st.data())
 def test_a_seal_is_there_whole_or_not_at_all(template, calls, data):
     seal_survives(template, data.draw(moments(calls["seal"])))
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=30)
+@settings(SETTINGS, max_examples=24)
 @given(data=st.data())
 def test_many_moments_of_a_commit(template, calls, data):
     commit_survives(template, data.draw(st.sampled_from([Crash, full_disk])), data.draw(moments(calls["commit"])))
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=16)
+@settings(SETTINGS, max_examples=12)
 @given(data=st.data())
 def test_many_moments_of_a_seal(template, calls, data):
     seal_survives(template, data.draw(moments(calls["seal"])))

@@ -158,7 +158,7 @@ def test_a_path_that_is_no_text_is_refused(path, capsys, tmp_path):
 
 @on_disk("it copies directories to odd names")
 def test_names_that_readers_could_take_for_patterns(path, capsys, tmp_path):
-    for name in ("with space", "quo'te", 'double"quote', "br[ack]et", "st*ar?", "ünï", "{brace}", "a\nb"):
+    for name in ("space quo'te", 'ünï double"quote', "br[ack]et st*ar?", "{brace} a\nb"):
         copy = copied(path, tmp_path / name)
         assert "sealed e000000" in sera(capsys, "seal", copy)
         assert len(json.loads(sera(capsys, "sql", copy, "select * from scored", "--json"))) > 0
