@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -24,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "sera_data"))
 sys.path.insert(0, str(Path(__file__).parent))
 import small_store as small
 from hard_stores import hard_store
+
+from tests.port import free_port
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PICTURES = Path("build/screenshots")
@@ -45,7 +46,7 @@ def browser():
 
     PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
         yield chromium
         chromium.close()
 
@@ -74,9 +75,7 @@ def _own(url):
 @contextmanager
 def app(name, store, *options):
     """The address of `sera notebook NAME STORE`, which runs as long as the context."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "sera_data", "notebook", name, str(store.path), *options]
     command += ["--headless", "--port", str(port)]
     server = subprocess.Popen(
@@ -289,6 +288,6 @@ def test_the_other_notebooks_run_as_apps(browser, store, name, words):
         page.locator("marimo-table table").first.wait_for()
         from playwright.sync_api import expect
 
-        expect(page.get_by_text("Loading chart")).to_have_count(0, timeout=30_000)
+        expect(page.get_by_text("Loading chart")).to_have_count(0, timeout=PATIENCE)
         picture(page, f"notebook-{name}", full_page=True)
         assert page.locator(".marimo-error, [data-testid=cell-error]").count() == 0

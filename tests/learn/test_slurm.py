@@ -141,7 +141,8 @@ def test_the_chain_runs_to_its_end_through_a_job_that_is_put_back(cluster, tmp_p
     command = [sys.executable, "-m", "sera_data", "loop", "--config", str(ROOT / "configs" / "demo.yaml")]
     slurm = ["--slurm", str(jobs), "--slurm-array", "2", "--slurm-gpus", "2"]
     subprocess.run([*command, "--out", str(out), *sets, *slurm], env=cluster, check=True, capture_output=True)
-    strike = {"SLURM_STAND_IN_STRIKE": f"demo-collect-0={out}/store/shards/e000000.u*"}
+    # its plan is there and none of its units: it is far from its end
+    strike = {"SLURM_STAND_IN_STRIKE": f"demo-collect-0={out}/store/plans/e000000.json"}
     done = subprocess.run(["bash", jobs / "submit.sh"], env={**cluster, **strike}, capture_output=True, text=True)
     told = done.stderr + "\n".join(path.read_text() for path in (jobs / "logs").iterdir())
     assert done.returncode == 0, told
