@@ -66,15 +66,15 @@ def build(
     data = make_data(ground, work, recipe=recipe, told=watch.block, processes=threads)
     tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
     allowed = allowed_ids(data, tokenizer)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)  # processes share the work (learn.pocket_ranks); threads would wait for each other
     model = new_model(tokenizer.get_vocab_size(), shape, end_id=_id(tokenizer, END), seed=course.seed)
     first, second = courses(course)
     told = partial(watch.training, "first course")
-    train(model, data[: recipe.warm], first, checkpoint=work / "first.pt", report=told)
+    train(model, data[: recipe.warm], first, checkpoint=work / "first.pt", report=told, processes=threads)
     practice = make_practice(ground, model, work, allowed=allowed, recipe=recipe)
     told = partial(watch.training, "second course")
     late = [*data[recipe.warm :], practice, practice]
-    train(model, late, second, checkpoint=work / "second.pt", report=told)
+    train(model, late, second, checkpoint=work / "second.pt", report=told, processes=threads)
     write_policy(model, work, allowed=allowed, out=out)
     shutil.rmtree(work)
     return out

@@ -41,7 +41,9 @@ def build(
     ] = None,
     late: Annotated[int | None, typer.Option(min=0, max=100_000, help="Blocks beside practice, second course.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of weights and order.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads; 1 where others use the cores.")] = 2,
+    threads: Annotated[
+        int, typer.Option(min=1, max=1024, help="Processes of one CPU thread; 1 where others use the cores.")
+    ] = 2,
     work: Annotated[Path | None, typer.Option(help="Folder for data and checkpoints [default: OUT.work].")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -1,7 +1,7 @@
 """Training of the pocket policy's weights: next-token likelihood on scripted chats.
 
 Invariant: fp32, plain torch AdamW on one cosine; assistant tokens weigh 1, all others `prompt_weight`; the order of
-batches depends only on the seed, and a checkpoint continues exactly where it stopped.
+batches depends only on the seed, and a checkpoint continues exactly where it stopped, on any number of processes.
 
 Run: ``sera pocket build --out DIR``.
 """
@@ -9,9 +9,11 @@ Run: ``sera pocket build --out DIR``.
 from __future__ import annotations
 
 import math
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learn.pocket_data import SILENT, SPOKEN, Sequences
+from learn.pocket_data import PROMPT, SILENT, SPOKEN, Sequences
+from learn.pocket_ranks import Ranks, together
 
 PAD_ID = 0
 
@@ -97,8 +100,30 @@ def train(
     checkpoint: Path,
     report: Callable[[Progress], None],
     save_every: int = 200,
+    processes: int = 1,
 ) -> None:
-    """Train in place; `checkpoint` is written every `save_every` steps and read when it is there."""
+    """Train in place; `checkpoint` is written every `save_every` steps and read when it is there.
+
+    processes: how many share every batch; the sums are those of one, up to rounding.
+    """
+    copy = b"" if processes == 1 else pickle.dumps(model)  # as bytes: a tensor handed over would be shared memory
+    with together(processes, partial(_follow, copy, data, course, checkpoint)) as ranks:
+        _train(model, data, course, checkpoint, report, save_every, ranks)
+
+
+def _follow(copy: bytes, data: Sequence[Sequences], course: Course, checkpoint: Path, ranks: Ranks) -> None:
+    _train(pickle.loads(copy), data, course, checkpoint, lambda progress: None, 1, ranks)
+
+
+def _train(
+    model: Any,
+    data: Sequence[Sequences],
+    course: Course,
+    checkpoint: Path,
+    report: Callable[[Progress], None],
+    save_every: int,
+    ranks: Ranks,
+) -> None:
     optimizer = torch.optim.AdamW(_groups(model, course.decay), lr=course.peak, betas=(0.9, 0.98), eps=1e-8, fused=True)
     batches = plan_batches(data, course)
     step, tokens, spent = _resume(checkpoint, model, optimizer)
@@ -106,16 +131,14 @@ def train(
     lap = time.monotonic()
     model.train()
     while step < len(batches):
-        elapsed = time.monotonic() - begun
         done = step / len(batches)
         if course.minutes is not None:
-            done = max(done, elapsed / (60 * course.minutes))
+            done = ranks.agreed(max(done, (time.monotonic() - begun) / (60 * course.minutes)))
         if done >= 1:
             break
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(course, step, done)
-        loss, own, spoken = loss_of(model, *collate(data, batches[step]), prompt_weight=course.prompt_weight)
-        loss.backward()
+        own, spoken = _gradients(model, data, batches[step], course, ranks)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -127,9 +150,23 @@ def train(
             tokens += seen
             report(Progress(step, len(batches), tokens, done, total / max(count, 1), seen / (now - lap)))
             total, count, seen, lap = 0.0, 0.0, 0, now
-        if step % save_every == 0:
+        if step % save_every == 0 and ranks.first:
             _save(checkpoint, model, optimizer, step, tokens, time.monotonic() - begun)
     model.eval()
+
+
+def _gradients(
+    model: Any, data: Sequence[Sequences], batch: Sequence[tuple[int, int, int]], course: Course, ranks: Ranks
+) -> tuple[float, float]:
+    """Leave the gradients of a whole batch in the model; the sum and number of the assistant tokens' own losses."""
+    rows, own, spoken = ranks.rows(batch), 0.0, 0.0
+    if rows:
+        whole = weight_of(data, batch, prompt_weight=course.prompt_weight)
+        ids, said, real = collate(data, rows)
+        loss, own, spoken = loss_of(model, ids, said, real, prompt_weight=course.prompt_weight, whole=whole)
+        loss.backward()
+    own, spoken = ranks.add(model.parameters(), [own, spoken])
+    return own, spoken
 
 
 def learning_rate(course: Course, step: int, done: float) -> float:
@@ -183,15 +220,27 @@ def collate(data: Sequence[Sequences], batch: Sequence[tuple[int, int, int]]) ->
     return ids, spoken, real
 
 
+def weight_of(data: Sequence[Sequences], batch: Sequence[tuple[int, int, int]], *, prompt_weight: float) -> float:
+    """Sum of the weights of a batch's targets; the first token of a sequence is none."""
+    total = 0.0
+    for block, index, _ in batch:
+        parts = data[block].parts[data[block].span(index)][1:]
+        total += float((parts == SPOKEN).sum()) + prompt_weight * float((parts == PROMPT).sum())
+    return total
+
+
 def loss_of(
-    model: Any, ids: Tensor, spoken: Tensor, real: Tensor, *, prompt_weight: float
+    model: Any, ids: Tensor, spoken: Tensor, real: Tensor, *, prompt_weight: float, whole: float | None = None
 ) -> tuple[Tensor, float, float]:
-    """Weighted mean loss, and the sum and number of the assistant tokens' own losses."""
+    """Weighted mean loss, and the sum and number of the assistant tokens' own losses.
+
+    whole: sum of the weights that the mean is over, where these rows are a part of a batch; None = of these rows.
+    """
     logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
     own = spoken[:, 1:].flatten().float()
     weights = own + prompt_weight * (real[:, 1:].flatten().float() - own)
-    loss = (losses * weights).sum() / weights.sum()
+    loss = (losses * weights).sum() / (weights.sum() if whole is None else whole)
     return loss, float((losses.detach() * own).sum()), float(own.sum())
 
 

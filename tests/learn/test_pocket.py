@@ -2,6 +2,7 @@ import asyncio
 import json
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -18,6 +19,7 @@ from learn.pocket_check import REQUIREMENTS, Figure, branch_figures, check
 from learn.pocket_data import SILENT, SPOKEN, Sequences, teacher_chats, tokenised
 from learn.pocket_ground import Recipe
 from learn.pocket_practice import practise
+from learn.pocket_ranks import RankLost, Ranks
 from learn.pocket_textcraft import GROUND, HELD_OUT_WORLDS, TRAIN_WORLDS
 from learn.pocket_tokenizer import CONTROL, build_tokenizer, save_tokenizer
 from learn.pocket_training import Course, Shape, collate, learning_rate, loss_of, new_model, plan_batches, train
@@ -176,6 +178,49 @@ def test_training_continues_from_its_checkpoint(data, tmp_path):
     train(continued, [data], course, checkpoint=tmp_path / "kept.pt", report=lambda progress: None)
     for one, other in zip(whole.parameters(), continued.parameters(), strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does_and_either_continues_the_other(data, tmp_path):
+    course = Course(batch_tokens=600, warmup=2, epochs=2)
+    made = {}
+    for processes in (1, 2):
+        made[processes] = new_model(512, SMALL, end_id=4, seed=0)
+        losses = []
+        train(
+            made[processes],
+            [data],
+            course,
+            checkpoint=tmp_path / f"{processes}.pt",
+            report=losses.append,
+            save_every=5,
+            processes=processes,
+        )
+    continued = new_model(512, SMALL, end_id=4, seed=1)
+    train(continued, [data], course, checkpoint=tmp_path / "2.pt", report=losses.append)
+    for other in (made[2], continued):
+        for one, two in zip(made[1].parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(one, two, atol=1e-4, rtol=0)
+
+
+@pytest.mark.slow
+def test_a_lost_process_ends_the_training_with_an_error(data, tmp_path):
+    course = Course(batch_tokens=600, warmup=2, epochs=50)
+
+    def strike(progress):
+        for child in psutil.Process().children():
+            if "spawn_main" in " ".join(child.cmdline()):
+                child.kill()
+
+    model = new_model(512, SMALL, end_id=4, seed=0)
+    with pytest.raises(RankLost, match=r"a process of the training has ended.*run the same command again"):
+        train(model, [data], course, checkpoint=tmp_path / "kept.pt", report=strike, processes=2)
+
+
+def test_rows_of_a_batch_are_dealt_to_the_ranks():
+    assert [list(Ranks(rank, 3).rows("abcde")) for rank in range(3)] == [["a", "d"], ["b", "e"], ["c"]]
+    assert list(Ranks(2, 3).rows("ab")) == []
+    assert Ranks().rows("abc") == "abc"
 
 
 def test_a_build_is_a_verified_policy_that_plays(built):
