@@ -7,6 +7,7 @@ tasks are held out of training is said once, by the macro `held_out`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -42,6 +43,12 @@ VIEWS = (
     "progress",
 )
 """Derived views in the order in which they build on each other; each is `views/<name>.sql`."""
+
+_WORD = re.compile(r"\w+")
+_OPEN = re.compile(
+    r"\b(show|describe|summarize|pragma|query|query_table|information_schema|duckdb_\w+|sqlite_\w+)\b", re.IGNORECASE
+)
+"""Words of queries that may look at views which they do not name."""
 
 _SCALARS = {
     pa.string(): "VARCHAR",
@@ -90,6 +97,32 @@ def connect(listing: Listing, *, held_out: float | None = None) -> duckdb.DuckDB
     for name in VIEWS:
         connection.execute(f"create view {name} as {view_sql(name)}")
     return connection
+
+
+def add_views(connection: duckdb.DuckDBPyConnection, query: str, made: set[str]) -> None:
+    """Create the derived views that a query may read, apart from those `made` already, and note them there.
+
+    DuckDB binds a view with all that it reads when it is created: all of them take longer than most queries.
+    """
+    wanted = set(VIEWS) if _OPEN.search(query) else views_of(query)
+    for name in VIEWS:
+        if name in wanted - made:
+            connection.execute(f"create view {name} as {view_sql(name)}")
+            made.add(name)
+
+
+def views_of(query: str) -> set[str]:
+    """The derived views whose names are words of a query, and those that they are built on."""
+    named = {word.lower() for word in _WORD.findall(query)} & set(VIEWS)
+    return named.union(*map(_built_on, named))
+
+
+@cache
+def _built_on(name: str) -> frozenset[str]:
+    """Views before this one in VIEWS that its text names, and theirs."""
+    before = set(VIEWS[: VIEWS.index(name)])
+    named = set(_WORD.findall(view_sql(name))) & before
+    return frozenset(named).union(*map(_built_on, named))
 
 
 def confine(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:

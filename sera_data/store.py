@@ -44,7 +44,7 @@ class Store:
         self.medium = medium(self.layout)
         self.seal_document = cache(self._seal_document)
         self.commit_document = cache(self._commit_document)
-        self._connections: list[tuple[Listing, duckdb.DuckDBPyConnection]] = []
+        self._connections: list[tuple[Listing, duckdb.DuckDBPyConnection, set[str]]] = []
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -103,13 +103,15 @@ class Store:
 
     def sql(self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> duckdb.DuckDBPyRelation:
         """A DuckDB relation over the live view: use `.pl()`, `.fetchall()` or `.to_arrow_table()` on it, once."""
-        from sera_data.duck import connect
+        from sera_data.duck import add_views, connect_tables
 
         listing = self.listing()
         if not self._connections or self._connections[-1][0] != listing:
-            self._connections.append((listing, connect(listing)))
+            self._connections.append((listing, connect_tables(listing), set()))
             del self._connections[:-RETAINED_CONNECTIONS]  # older relations keep working for a while
-        return self._connections[-1][1].sql(query, params=params)
+        _, connection, made = self._connections[-1]
+        add_views(connection, query, made)
+        return connection.sql(query, params=params)
 
     def sealed_names(self) -> list[str]:
         """Names of the sealed directories, sorted."""

@@ -3,6 +3,7 @@
 import pytest
 
 import sera_data as sd
+from schemas import TABLES
 from sera_data.duck import VIEWS
 from tests.sera_data.small_store import CONFIG_HASH, POLICY, RUN, small_store, task_id, unit_rows, write_unit
 
@@ -17,6 +18,14 @@ def one(store, query):
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_view_works_on_an_empty_store(place, name):
     assert sd.create(place / "s").sql(f"from {name}").fetchall() == []
+
+
+def test_a_query_finds_every_view_whatever_was_asked_before_and_however_it_is_written(sealed):
+    store = sd.open(sealed.path)
+    assert one(store, "select count(*) from nodes") > 0
+    assert one(store, "select count(*) from TREES") == one(store, 'select count(*) from main."trees"') == TREES
+    assert one(store, "select count(*) from query_table('pairs')") > 0
+    assert {name for (name,) in store.sql("show tables").fetchall()} == {*TABLES, *VIEWS, "task_rows"}
 
 
 def test_factual_are_the_root_branch_0_and_its_child(sealed):
