@@ -33,7 +33,7 @@ def sequences(root):
 def sera(root):
     """Our learner: packed rows, attention by sequence, trained positions through tiles of the vocabulary."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from learn.config import BUDGET
+    from learn.config import EngineConfig
     from learn.datum import Datum
     from learn.network import load_network
     from learn.objective import Objective
@@ -52,7 +52,7 @@ def sera(root):
         )
 
     def step():
-        plan = plan_packs(datums, budget=BUDGET["cpu"])
+        plan = plan_packs(datums, budget=EngineConfig().budget("cpu", max(map(len, datums))))
         total = 0.0
         for pack in plan.packs:
             batch = micro_batch(pack)

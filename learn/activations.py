@@ -10,6 +10,7 @@ Run: ``keep_less(model)`` before training; `learn.network` does it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MethodType
 from typing import Any
 
@@ -30,22 +31,35 @@ class RmsNorm(torch.autograd.Function):
         wide = _wide(x)
         scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + epsilon)
         ctx.save_for_backward(x, weight, scale)
-        return weight * (wide * scale).to(x.dtype)
+        normal = (wide * scale).to(x.dtype)
+        return normal.mul_(weight) if weight.dtype == x.dtype else weight * normal
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        """n = x * scale, g = grad * weight: scale * (g - n * mean(g * n)) for x, sum(grad * n) for the weight."""
+        """Of input and weight."""
         x, weight, scale = ctx.saved_tensors
-        normal = _wide(x) * scale
-        slope = _wide(grads[0] * weight)
-        to_x = to_weight = None
-        if ctx.needs_input_grad[1]:
-            rows = (grads[0] * normal.to(x.dtype)).reshape(-1, x.shape[-1])
-            to_weight = rows.sum(0)
-        if ctx.needs_input_grad[0]:
-            mean = (slope * normal).mean(-1, keepdim=True)
-            to_x = slope.sub_(normal.mul_(mean)).mul_(scale).to(x.dtype)
-        return to_x, to_weight, None
+        to_x, to_weight = norm_gradients(grads[0], x, weight, scale, ctx.needs_input_grad[:2])
+        return None if to_x is None else to_x.to(x.dtype), to_weight, None
+
+
+def norm_gradients(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, needed: Sequence[bool]
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Gradients of x and weight of an RMS norm, [..., h] and [h]; None where not needed. Sums are fp32.
+
+    With p = grad * x and s the scale of a row: s grad weight - x s^3 (p . weight) / h, and the sum of s p over rows.
+    Sums over rows and over h are matrix-vector products: no further tensor of the size of x is made.
+    """
+    grad, x, wide = _wide(grad), _wide(x), _wide(weight)
+    size = x.shape[-1]
+    product = (grad * x).reshape(-1, size)
+    to_x = to_weight = None
+    if needed[1]:
+        to_weight = torch.mv(product.T, scale.reshape(-1)).to(weight.dtype)
+    if needed[0]:
+        share = torch.mv(product, wide).view(scale.shape).mul_(scale.pow(3)).div_(size)
+        to_x = (grad * wide).mul_(scale).addcmul_(x, share, value=-1)
+    return to_x, to_weight
 
 
 class SiluGate(torch.autograd.Function):

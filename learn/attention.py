@@ -2,8 +2,9 @@
 
 Invariant: in the layout `rows` several sequences lie one behind the other in one row; their borders are the cumulative
 lengths, and each attends causally to itself only. On CUDA in half precision it is torch's own variable-length kernel,
-otherwise one scaled-dot-product call per sequence. In the layout `tree` what they share lies there once and a token
-sees its ancestors (`learn.tree_attention` on CPU, `learn.flex_tree` on CUDA). flash-attn is never imported.
+otherwise one scaled-dot-product call per sequence (`learn.rows_attention` on CPU). In the layout `tree` what they share
+lies there once and a token sees its ancestors (`learn.tree_attention` on CPU, `learn.flex_tree` on CUDA). flash-attn is
+never imported.
 
 Run: importing this module registers `NAME`; pass it as `attn_implementation` to a transformers model and call the
 model with `segments=Segments(...)` or `segments=Branches(...)`.
@@ -19,6 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from learn.flex_tree import attend_flex
+from learn.rows_attention import attend_rows
 from learn.tree_attention import attend_tree
 from learn.trie import Node
 
@@ -74,6 +76,8 @@ def attend(
     if segments is not None and query.is_cuda and query.dtype in HALF:
         return _kernel(module, query, key, value, scaling, segments), None
     lengths = list(segments.lengths) if segments is not None else [query.shape[2]]
+    if query.device.type == "cpu":
+        return attend_rows(query, key, value, lengths, scale=scaling).transpose(1, 2), None
     rows = [
         scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=q.shape[1] != k.shape[1])
         for q, k, v in zip(*(t.split(lengths, dim=2) for t in (query, key, value)), strict=True)

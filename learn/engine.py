@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from learn.config import BUDGET, EngineConfig, LoraConfig, OptimizerConfig
+from learn.config import EngineConfig, LoraConfig, OptimizerConfig
 from learn.lora import merged
 from learn.m2po import highest_square, squares
 from learn.measures import Measures
@@ -56,7 +56,6 @@ class Engine:
         self.zero = zero_stage(config, ranks.device)
         self.half = half_precision(config, ranks.device)
         self.lr = optimizer.lr
-        self.budget = config.tokens_per_micro_batch or BUDGET[ranks.device.type]
         self.tied = network.model.config.tie_word_embeddings
         adam = torch.optim.AdamW(
             [parameter for parameter in network.parameters() if parameter.requires_grad],

@@ -21,6 +21,8 @@ from collect.model_files import read_mask as read_allowed
 from learn.activations import keep_less
 from learn.attention import NAME
 from learn.config import LoraConfig
+from learn.heads import flatten_heads
+from learn.last_layer import thin
 from learn.lora import insert_adapters
 from learn.packing import MicroBatch
 from learn.vocabulary import CHUNK, Vocabulary
@@ -34,15 +36,21 @@ class Network(nn.Module):
     ) -> None:
         super().__init__()
         keep_less(model)
+        flatten_heads(model)
+        self.thin = thin(model.model)
         model.lm_head = Vocabulary(model.lm_head.weight, allowed=allowed, temperature=temperature, chunk=chunk)
         self.model = model
 
     def forward(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities (fp32, with gradient) and entropies (without) of the trained tokens."""
+        # where more pairs than tokens are predicted (a trie with many forks), to choose them early saves nothing
+        early = self.thin and len(batch.before) < batch.token_ids.shape[1]
+        wanted = {"predicting": batch.before} if early else {}
         hidden = self.model.model(
-            input_ids=batch.token_ids, position_ids=batch.positions, segments=batch.segments, use_cache=False
+            input_ids=batch.token_ids, position_ids=batch.positions, segments=batch.segments, use_cache=False, **wanted
         ).last_hidden_state[0]
-        logprobs, entropies = self.model.lm_head(hidden.index_select(0, batch.before), batch.targets)
+        predicting = hidden if early else hidden.index_select(0, batch.before)
+        logprobs, entropies = self.model.lm_head(predicting, batch.targets)
         if batch.pick is None:
             return logprobs, entropies
         return logprobs.index_select(0, batch.pick), entropies.index_select(0, batch.pick)

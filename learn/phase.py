@@ -249,8 +249,9 @@ def _one_update(
     meal = feed.next(version=state.version, done=state.cursor, consumed=state.consumed)
     plan = EMPTY
     if engine:
+        budget = config.engine.budget(engine.ranks.device.type, max(map(len, meal.datums), default=0))
         share = config.engine.share_prefixes
-        plan = plan_packs(meal.datums, budget=engine.budget, world_size=engine.ranks.size, share=share)
+        plan = plan_packs(meal.datums, budget=budget, world_size=engine.ranks.size, share=share)
     loaded = time.perf_counter() - started
     row = _row(meal, config, state) | _sizes(plan, meal.datums) | {"snapshot_sha256": state.snapshot_sha256}
     if engine is not None and meal.datums:

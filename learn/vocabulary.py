@@ -78,17 +78,18 @@ class _Row:
         self.sum = torch.zeros(rows, device=device)
         self.moment = torch.zeros(rows, device=device)  # sum of exp(logit - top) * (logit - top)
 
-    def add(self, logits: torch.Tensor) -> None:
-        """Take a tile in; `logits` becomes the logits minus the new `top`."""
+    def add(self, logits: torch.Tensor) -> torch.Tensor:
+        """Take a tile in, using `logits` up; returns its exp(logit - top) for the new `top`."""
         top = torch.maximum(self.top, logits.amax(dim=1))
         fall = self.top - top
         scale = fall.exp()
         shifted = logits.sub_(top[:, None])
         weights = shifted.exp()
         total = weights.sum(dim=1)
-        self.moment = scale * (self.moment + self.sum * fall) + weights.mul_(shifted).sum(dim=1)
+        self.moment = scale * (self.moment + self.sum * fall) + shifted.mul_(weights).sum(dim=1)
         self.sum = scale * self.sum + total
         self.top = top
+        return weights
 
     @property
     def normaliser(self) -> torch.Tensor:
@@ -127,9 +128,10 @@ class TokenLogprob(torch.autograd.Function):
                 logits = _logits(hidden[part], weight[entries], mask, temperature)
                 inside, column = _inside(targets[part], entries)
                 logprobs[part] += torch.where(inside, logits.gather(1, column[:, None])[:, 0], 0.0)
-                row.add(logits)
-                if keep >= logits.numel():
-                    kept[part.start, entries.start], keep = (logits, row.top), keep - logits.numel()
+                weights = row.add(logits)
+                if keep >= weights.numel():
+                    kept[part.start, entries.start], keep = (weights, row.top), keep - weights.numel()
+                del logits, weights  # before the next tile is made
             normaliser[part], entropies[part] = row.normaliser, row.entropy
         logprobs -= normaliser
         if allowed is not None:
@@ -156,12 +158,15 @@ class TokenLogprob(torch.autograd.Function):
             for part in _parts(rows, ctx.chunk):
                 # a kept tile is used up, so a second backward computes it again
                 slope, top = ctx.kept.pop((part.start, entries.start), (None, 0.0))
+                share = -upstream[part]
                 if slope is None:
                     slope = _logits(hidden[part], weight[entries], mask, ctx.temperature)
-                slope.add_((top - normaliser[part])[:, None]).exp_().neg_()
+                    slope.sub_(normaliser[part, None]).exp_()
+                else:
+                    share = share * (top - normaliser[part]).exp_()
+                slope *= share[:, None]
                 inside, column = _inside(targets[part], entries)
-                slope.scatter_add_(1, column[:, None], inside.to(slope.dtype)[:, None])
-                slope *= upstream[part, None]
+                slope.scatter_add_(1, column[:, None], torch.where(inside, upstream[part], 0.0)[:, None])
                 _add_product(grad_hidden[part], slope, weight[entries])
                 if total is not None:
                     _add_product(total, slope.T, hidden[part])

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learn.attention import NAME
+from learn.config import EngineConfig
 from learn.measures import Measures
 from learn.network import Network
 from learn.objective import Objective
@@ -156,3 +157,10 @@ def test_measures_of_parts_add_up(tiny_model, make_datums):
     assert rows[0] == pytest.approx(rows[1], rel=1e-5)
     assert rows[0]["version_gap_mean"] == 3
     assert 0 < rows[0]["ess"] <= 1
+
+
+def test_micro_batches_grow_for_longer_sequences_up_to_a_limit():
+    default, given = EngineConfig(), EngineConfig(tokens_per_micro_batch=600)
+    assert [default.budget("cpu", longest) for longest in (0, 300, 1500, 9000)] == [1024, 1024, 1500, 2048]
+    assert default.budget("cuda", 1500) == 32768
+    assert given.budget("cpu", 1500) == 600
