@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -192,6 +192,7 @@ def _training(settings: LoopConfig, lora: int | None) -> Training:
 
     from learn.config import BUDGET
     from learn.plan_memory import Training
+    from schemas.words import Stage
 
     engine, adapters = settings.learn.engine, settings.learn.lora
     how = Training(
@@ -200,6 +201,8 @@ def _training(settings: LoopConfig, lora: int | None) -> Training:
         recompute=engine.recompute,
         offload=engine.offload,
         precision="fp32" if engine.dtype == "float32" else "mixed",
+        # loaded at the first update with data of other weights, which any phase may meet
+        start_kept=any(settings.learn.loss.kl(stage) for stage in get_args(Stage)),
     )
     if adapters is None and lora is None:
         return how

@@ -49,7 +49,8 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class Training:
     """How a model is trained. tokens: of a micro-batch; trained: positions of it that are projected; chunk: rows of a
-    tile of the output layer; rank: of the adapters, None for full weights."""
+    tile of the output layer; rank: of the adapters, None for full weights; start_kept: the frozen start weights lie
+    beside them, whole on every GPU (`learn.reference`)."""
 
     tokens: int = 32768
     trained: float = 0.4
@@ -59,6 +60,7 @@ class Training:
     rank: int | None = None
     targets: tuple[str, ...] = LINEAR
     precision: Precision = "mixed"
+    start_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ def training_memory(shape: ModelShape, machine: Machine, how: Training, stage: i
         "working": max(output_bytes(shape, how), backward_bytes(shape, how)),
         "buckets": 2.0 * min(BUCKET, trained) if stage and how.precision == "mixed" else 0.0,
     }
+    if how.start_kept:
+        parts["start"] = _element(how.precision) * shape.parameters
     if how.precision == "mixed":
         parts["context"] = CONTEXT + (COMMUNICATOR if machine.world > 1 else 0.0)
         parts["fragments"] = FRAGMENTS * sum(parts.values())

@@ -24,6 +24,7 @@ PARTS = {
     "buckets": "bucket",
     "context": "cuda",
     "fragments": "spare",
+    "start": "start",
 }
 """Parts of the memory, with headings that fit a terminal of 80 columns."""
 
@@ -166,9 +167,12 @@ def _memory_table(outlook: Outlook) -> Any:
     machine = terms.machine
     count = f"{machine.nodes} x {machine.gpus} GPUs of {machine.memory / GB:.4g} GB"
     title = f"{terms.shape.name}, {terms.shape.parameters / 1e9:.3f} B parameters, {count}: GB on each while training"
-    table = Table("ZeRO", *PARTS.values(), "total", "fits", "host", title=title, title_justify="left", box=SIMPLE)
+    # frozen start weights are there with a KL brake alone
+    names = [name for name in PARTS if name != "start" or any(name in memory.parts for memory in outlook.memory)]
+    heads = [PARTS[name] for name in names]
+    table = Table("ZeRO", *heads, "total", "fits", "host", title=title, title_justify="left", box=SIMPLE)
     for memory in outlook.memory:
-        parts = [_gb(memory.parts.get(name, 0.0)) for name in PARTS]
+        parts = [_gb(memory.parts.get(name, 0.0)) for name in names]
         fits = "yes" if memory.total <= machine.memory else "no"
         table.add_row(str(memory.stage), *parts, _gb(memory.total), fits, _gb(memory.host))
     return table

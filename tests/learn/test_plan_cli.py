@@ -88,6 +88,11 @@ def test_the_24_gb_question_has_an_answer():
     assert not any(s["fits"] for s in plan("--model", "qwen3-4b", "--gpu-memory", "24", *small)["memory"]["stages"])
 
 
+def test_a_kl_brake_counts_its_frozen_weights():
+    body = plan("--model", "qwen3-4b", "--gpu-memory", "80", "--set", "learn.loss.kl_coef={rubric: 0.05}")
+    assert [s["parts"]["start"] for s in body["memory"]["stages"]] == [2 * body["model"]["parameters"]] * 4
+
+
 def test_a_store_lends_its_figures():
     body = plan("--config", ROOT / "configs" / "demo.yaml", "--from", STORE)
     assert set(body["sources"].values()) == {"measured"}

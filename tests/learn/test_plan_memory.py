@@ -118,3 +118,14 @@ def test_an_h200_holds_qwen3_4b_with_the_papers_micro_batch():
 def test_an_unknown_target_of_adapters_is_refused():
     with pytest.raises(UsageError, match="no linear map 'lm_head'"):
         QWEN.adapters(8, ["q_proj", "lm_head"])
+
+
+def test_frozen_start_weights_lie_whole_on_every_gpu():
+    for precision, element in (("mixed", 2), ("fp32", 4)):
+        how = Training(tokens=1000, recompute=True, precision=precision)
+        for stage in (0, 3):
+            machine = Machine(2, 8, 150e9)
+            without, kept = (training_memory(QWEN, machine, h, stage) for h in (how, replace(how, start_kept=True)))
+            assert "start" not in without.parts
+            assert kept.parts["start"] == element * QWEN.parameters
+            assert kept.total >= without.total + element * QWEN.parameters
