@@ -14,7 +14,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from learn.attention import NAME
 from learn.config import EngineConfig, OptimizerConfig
 from learn.datum import Datum
-from learn.engine import Engine, NonFiniteError
+from learn.engine import Engine, NonFiniteError, StaleDataError
 from learn.network import Network
 from learn.objective import Objective
 from learn.packing import plan_packs
@@ -58,6 +58,8 @@ def datum(index, length):
 
 
 CISPO = Objective("cispo", 0.0, 5.0)
+M2PO = Objective("m2po", 0.0, 5.0, m2_bound=1.0)
+BRAKED = Objective("cispo", 0.0, 5.0, kl_coef=0.5)
 MANY = [5, 9, 2, 14, 7]
 
 
@@ -66,10 +68,10 @@ def open_engine(ranks, zero):
     return Engine(Network(model()), ranks=ranks, config=config, optimizer=optimizer)
 
 
-def figures(ranks, zero, datums, budget):
+def figures(ranks, zero, datums, budget, objective=CISPO, start=None):
     engine = open_engine(ranks, zero)
     plan = plan_packs(datums, budget=budget, world_size=ranks.size)
-    rows = [engine.update(plan, CISPO, version=v) for v in range(2)]
+    rows = [engine.update(plan, objective, version=v, start=start) for v in range(2)]
     total = sum(float(w.double().abs().sum()) for w in engine.weights().values())
     return [*(r[key] for r in rows for key in ("loss", "grad_norm", "entropy", "ratio_max", "kl")), total]
 
@@ -94,8 +96,19 @@ def fault(ranks, zero):
     }
 
 
-def main():
-    ranks = join()
+def far(ranks, zero, datums):
+    """What an update on too few effective samples says, and whether any weight moved."""
+    engine, plan = open_engine(ranks, zero), plan_packs(datums, budget=14, world_size=ranks.size)
+    before = engine.weights()
+    try:
+        engine.update(plan, Objective("cispo", 0.0, 5.0, min_ess=0.999), version=0)
+    except StaleDataError as error:
+        said = str(error)
+    return said, all(torch.equal(weight, before[name]) for name, weight in engine.weights().items())
+
+
+def everything(ranks):
+    """Figures and faults of all stages, as one rank sees them."""
     found, faults = {}, {}
     # the last set is one datum, so that under two ranks one of them only holds an anchor
     many, one = [datum(i, n) for i, n in enumerate(MANY)], [datum(9, 6)]
@@ -104,9 +117,18 @@ def main():
         for name, (datums, budget) in sets.items():
             found[f"zero {zero} {name}"] = figures(ranks, zero, datums, budget)
         faults[f"zero {zero}"] = fault(ranks, zero)
+    frozen = Network(model(seed=1)).requires_grad_(False).eval()
+    for zero in (0, 3):
+        found[f"zero {zero} m2po"] = figures(ranks, zero, many, 14, M2PO)
+        found[f"zero {zero} start"] = figures(ranks, zero, many, 14, BRAKED, frozen)
+        faults[f"zero {zero}"]["far"] = far(ranks, zero, many)
+    return {"figures": {k: [float(x) for x in v if x == x] for k, v in found.items()}, "faults": faults}
+
+
+def main():
+    ranks = join()
     # every rank writes, so that the test sees that none of them hangs or thinks otherwise
-    body = {"figures": {k: [float(x) for x in v if x == x] for k, v in found.items()}, "faults": faults}
-    Path(f"{sys.argv[1]}.{ranks.rank}").write_text(json.dumps(body))
+    Path(f"{sys.argv[1]}.{ranks.rank}").write_text(json.dumps(everything(ranks)))
     leave()
 
 
