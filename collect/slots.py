@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -82,7 +82,7 @@ class _Session:
     released: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Job:
     session: str
     prompt: list[int]
@@ -109,6 +109,7 @@ class SlotEngine:
         self._sessions: dict[str, _Session] = {}
         self._trees: dict[str, int] = {}
         self._waiting: list[_Job] = []
+        self._asked: dict[str, list[_Job]] = {}  # the same jobs by session
         self._starting: list[_Job] = []
         self._active: list[_Job] = []
         self._clock = itertools.count()
@@ -124,6 +125,7 @@ class SlotEngine:
         place = self._trees.setdefault(_tree(session), len(self._trees)), self.counters.requests
         job = _Job(session, list(prompt), sampling, loop.create_future(), min(room, sampling.max_tokens), place)
         insort(self._waiting, job, key=_order)
+        self._asked.setdefault(session, []).append(job)
         self.counters.requests += 1
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._drop_dead(loop)
@@ -183,18 +185,36 @@ class SlotEngine:
 
     def _admit(self) -> list[_Job]:
         """Waiting jobs that get a slot now: those whose session holds one, then by tree, then in order of arrival."""
-        waiting = [job for job in self._waiting if not job.future.done()]
-        admitted = [job for job in waiting if job.session in self._sessions and self._place(job)]
-        room = len(self._free) + sum(not held.busy for held in self._sessions.values())
-        for job in waiting:
+        nexts = [self._next_of(name) for name, held in self._sessions.items() if not held.busy]
+        admitted = [job for job in sorted(filter(None, nexts), key=_order) if self._place(job)]
+        room, gone = len(self._free) + sum(not held.busy for held in self._sessions.values()), []
+        for job in self._waiting:  # as far as there is room: thousands may wait
             if not room:
                 break
-            if job.session not in self._sessions and self._place(job):
+            if job.future.done():  # cancelled by its tree
+                gone.append(job)
+            elif job.session not in self._sessions and self._place(job):
                 admitted.append(job)
                 room -= 1
-        placed = set(map(id, admitted))
-        self._waiting = [job for job in waiting if id(job) not in placed]
+        for job in [*admitted, *gone]:
+            self._forget(job)
         return admitted
+
+    def _next_of(self, session: str) -> _Job | None:
+        """The job of a session that came first and still waits."""
+        for job in list(self._asked.get(session, ())):
+            if not job.future.done():
+                return job
+            self._forget(job)
+        return None
+
+    def _forget(self, job: _Job) -> None:
+        """Take a job out of the queue."""
+        del self._waiting[bisect_left(self._waiting, _order(job), key=_order)]
+        asked = self._asked[job.session]
+        asked.remove(job)
+        if not asked:
+            del self._asked[job.session]
 
     def _place(self, job: _Job) -> bool:
         held = self._sessions.get(job.session)
@@ -266,7 +286,7 @@ class SlotEngine:
 
     def _fail(self, reason: str) -> None:
         jobs = [*self._active, *self._starting, *self._waiting]
-        self._active, self._starting, self._waiting = [], [], []
+        self._active, self._starting, self._waiting, self._asked = [], [], [], {}
         for job in jobs:
             if not job.future.done():
                 job.future.set_exception(PolicyError(f"the engine stopped: {reason}"))
@@ -278,7 +298,8 @@ class SlotEngine:
         for job in self._active:
             self._settle_session(job)
         self._active = []
-        self._waiting = [j for j in self._waiting if j.future.get_loop() is loop]
+        for job in [j for j in self._waiting if j.future.get_loop() is not loop]:
+            self._forget(job)
 
 
 def sample(

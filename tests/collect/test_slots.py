@@ -229,6 +229,24 @@ def test_a_cancelled_request_frees_its_slot(model):
     assert asyncio.run(main()).ids
 
 
+def test_requests_cancelled_while_they_wait_leave_the_queue(model):
+    engine, settings = make(model, "qwen3", slots=1), Sampling(temperature=1.0, max_tokens=6, seed=1)
+
+    async def main():
+        ask = [asyncio.create_task(engine.generate(name, [5], settings)) for name in ("a", "a", "a", "b", "c", "c")]
+        while not engine.counters.sampled:
+            await asyncio.sleep(0)
+        for index in (1, 3, 5):
+            ask[index].cancel()
+        return await asyncio.wait_for(asyncio.gather(*ask, return_exceptions=True), 30)
+
+    found = asyncio.run(main())
+    assert [isinstance(one, asyncio.CancelledError) for one in found] == [False, True] * 3
+    assert engine.counters.sampled == sum(len(one.ids) for one in found[::2])
+    assert not engine._waiting
+    assert not engine._asked
+
+
 def test_uniform_is_a_pure_even_counter_hash():
     draws = torch.tensor([uniform(seed, i) for seed in range(200) for i in range(50)])
     assert uniform(7, 3) == uniform(7, 3)
