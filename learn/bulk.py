@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from learn.datum import Datum, checked_as_a_whole
+from learn.datum import Datum, Runs, places
+from learn.excerpt import excerpt
 from learn.turn_files import Block, Chosen, blocks, capacity, choose
 
-ORDER = ("group_id", "trajectory_id", "turn_id", "token_start")
+OWNER = ["group_id", "trajectory_id"]
 
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Chosen turns one after the other. tokens, logprobs: [T], 0 at prompts. completions: int64[n + 1 each], where the
-    completion of a turn starts and ends. begins: int64[n], where the chain of a turn starts. versions: int32[n]."""
+    """Chosen turns one after the other, n of them. tokens: of prompts and completions. logprobs: of completions only.
+    starts, stops: int64[n], where the completion of a turn lies in `tokens`. begins: int64[n], where the chain of a
+    turn starts there. versions: int32[n]."""
 
     tokens: NDArray[np.int32]
     logprobs: NDArray[np.float32]
@@ -35,44 +38,59 @@ class Flat:
     stops: NDArray[np.int64]
     begins: NDArray[np.int64]
     versions: NDArray[np.int32]
-    turn_ids: pa.Array
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Credit rows of a stage on the flat tokens, in the order of trajectories. owner: int64[r], trajectory of a row."""
+    """Credit rows of a stage on the flat tokens, trajectory by trajectory. turn: int64[r], of a row. heads: first rows
+    of the trajectories."""
 
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     turn: NDArray[np.int64]
     advantages: NDArray[np.float32]
-    owner: NDArray[np.int64]
+    heads: NDArray[np.int64]
 
 
 def bulk_datums(files: Sequence[Path], rows: pl.DataFrame) -> list[Datum] | None:
     """Datums of the credit rows of one stage, ordered by group and trajectory; None: not of the ordinary form."""
-    rows = rows.sort(*ORDER)
-    credited = rows["turn_id"].to_arrow().cast(pa.string())
-    chosen = choose(files, pc.unique(credited))
+    if rows.is_empty():
+        return []
+    rows, heads = _by_trajectory(rows)
+    chosen = choose(files, rows["turn_id"].to_arrow().cast(pa.string()))
     flat = None if chosen is None else _read(chosen)
-    if flat is None:
+    if chosen is None or flat is None:
         return None
-    found = pc.index_in(credited, value_set=flat.turn_ids)
-    if found.null_count:
-        return None
-    spans = _spans(rows, flat, found.to_numpy(zero_copy_only=False).astype(np.int64))
+    spans = _spans(rows, heads, flat, chosen.found)
     return None if spans is None else _cut(rows, flat, spans)
+
+
+def _by_trajectory(rows: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    """(rows with those of a trajectory together, by group and trajectory; the first row of each)."""
+    heads = _heads(rows)
+    if any(one >= other for one, other in pairwise(rows[heads].select(OWNER).iter_rows())):
+        rows = rows.sort(OWNER)
+        heads = _heads(rows)
+    return rows, heads
+
+
+def _heads(rows: pl.DataFrame) -> NDArray[np.int64]:
+    fresh = rows.select(pl.struct(OWNER).rle_id()).to_series().to_numpy()
+    return np.flatnonzero(np.concatenate([[True], fresh[1:] != fresh[:-1]]))
 
 
 def _read(chosen: Chosen) -> Flat | None:
     """The flat tokens, or None when a chain is not one: each turn extends the one before it, the first extends none."""
-    size = capacity(chosen)
-    tokens, logprobs = np.empty(size, np.int32), np.empty(size, np.float32)
-    at, light = 0, []
+    size, spoken = capacity(chosen)
+    tokens, logprobs = np.empty(size, np.int32), np.empty(spoken, np.float32)
+    at, said, light = 0, 0, []
     for part in blocks(chosen):
         if (part.logprob_lengths != part.completion_lengths).any():
             return None
-        at = _pour(part, tokens, logprobs, at)
+        ids = _joined(part)
+        tokens[at : at + len(ids)] = ids
+        logprobs[said : said + len(part.logprobs)] = part.logprobs
+        at, said = at + len(ids), said + len(part.logprobs)
         light.append((part.base_turns, part.prompt_lengths, part.completion_lengths, part.versions))
     bases, *counted = zip(*light, strict=True)
     if not _chained(pa.concat_arrays(bases), chosen):
@@ -81,8 +99,8 @@ def _read(chosen: Chosen) -> Flat | None:
     stops = np.cumsum(prompts + completions)
     starts = stops - completions
     first = np.flatnonzero(chosen.starts)
-    begins = np.repeat((starts - prompts)[first], np.diff([*first, len(starts)]))
-    return Flat(tokens[:at], logprobs[:at], starts, stops, begins, versions, chosen.turn_ids)
+    begins = np.repeat((starts - prompts)[first], np.diff(first, append=len(starts)))
+    return Flat(tokens[:at], logprobs[:said], starts, stops, begins, versions)
 
 
 def _chained(bases: pa.Array, chosen: Chosen) -> bool:
@@ -92,25 +110,14 @@ def _chained(bases: pa.Array, chosen: Chosen) -> bool:
     return bool(np.where(chosen.starts, alone, follows).all())
 
 
-def _pour(part: Block, tokens: NDArray[np.int32], logprobs: NDArray[np.float32], at: int) -> int:
-    """Put prompts and completions of a block where they belong, from `at` on; where the next block starts."""
-    ids = _joined(part.prompts, part.prompt_lengths, part.completions, part.completion_lengths)
-    end = at + len(ids)
-    tokens[at:end] = ids
-    unknown = np.zeros(len(part.prompts), np.float32)
-    logprobs[at:end] = _joined(unknown, part.prompt_lengths, part.logprobs, part.completion_lengths)
-    return end
-
-
-def _joined(
-    left: NDArray[Any], left_lengths: NDArray[np.int64], right: NDArray[Any], right_lengths: NDArray[np.int64]
-) -> NDArray[Any]:
-    """The left list of a row, then its right list, row after row: lists are strings of bytes, which Arrow joins."""
-    if not len(left) + len(right):
-        return left
-    sides = (_as_bytes(left, left_lengths), _as_bytes(right, right_lengths))
+def _joined(part: Block) -> NDArray[np.int32]:
+    """The prompt of a turn, then its completion, turn after turn: lists are strings of bytes, which Arrow joins."""
+    size = len(part.prompts) + len(part.completions)
+    if not size:
+        return part.prompts
+    sides = _as_bytes(part.prompts, part.prompt_lengths), _as_bytes(part.completions, part.completion_lengths)
     joined = pc.binary_join_element_wise(*sides, pa.scalar(b"", pa.large_binary()))
-    return np.frombuffer(joined.buffers()[2], left.dtype, len(left) + len(right))
+    return np.frombuffer(joined.buffers()[2], np.int32, size)
 
 
 def _as_bytes(values: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
@@ -121,69 +128,66 @@ def _as_bytes(values: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
     )
 
 
-def _spans(rows: pl.DataFrame, flat: Flat, turn: NDArray[np.int64]) -> Spans | None:
+def _spans(rows: pl.DataFrame, heads: NDArray[np.int64], flat: Flat, turn: NDArray[np.int64]) -> Spans | None:
     """The credited spans, or None when one is not inside its completion or a trajectory is not one chain."""
     low = flat.starts[turn] + rows["token_start"].to_numpy()
     high = flat.starts[turn] + rows["token_end"].to_numpy()
     inside = (low >= flat.starts[turn]) & (low < high) & (high <= flat.stops[turn]) & (low > flat.begins[turn])
-    fresh = (rows.select(pl.struct("group_id", "trajectory_id").rle_id()).to_series()).to_numpy().astype(np.int64)
-    heads = np.flatnonzero(np.concatenate([[True], np.diff(fresh) != 0]))
     per_trajectory = (rows["depth"].to_numpy(), flat.versions[turn], flat.begins[turn])
     same = all((np.maximum.reduceat(a, heads) == np.minimum.reduceat(a, heads)).all() for a in per_trajectory)
     chains = len(np.unique(flat.begins[turn][heads])) == len(heads)
     advantages = rows["advantage"].to_numpy().astype(np.float32)
     if not (inside.all() and same and chains and np.isfinite(advantages).all()):
         return None
-    return Spans(low, high, turn, advantages, fresh)
+    return Spans(low, high, turn, advantages, heads)
 
 
 def _cut(rows: pl.DataFrame, flat: Flat, spans: Spans) -> list[Datum] | None:
-    """Spread the spans over the tokens and cut the datums out; None when spans overlap or a number is not finite."""
+    """The datums as views of the flat arrays; None when spans overlap or a number is not finite."""
     order = np.argsort(spans.low, kind="stable")
     low, high = spans.low[order], spans.high[order]
     if (low[1:] < high[:-1]).any():
         return None
-    # lengths of what lies before, in and between the spans
-    lengths = np.diff(np.stack([low, high], axis=1).ravel(), prepend=0, append=len(flat.tokens))
-    trained = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
-    if (high - low).sum() < (flat.stops - flat.starts).sum():  # else every completion is credited whole
-        flat.logprobs[~trained] = 0
-    if not np.isfinite(flat.logprobs.sum(dtype=np.float64)):
-        return None
-    advantages = np.repeat(_between(spans.advantages[order], 0), lengths)
-    versions = np.repeat(_between(flat.versions[spans.turn[order]], -1), lengths)
-    heads = np.flatnonzero(np.diff(spans.owner, prepend=-1))
-    ends = np.maximum.reduceat(spans.high, heads)
-    turns = np.add.reduceat(np.diff(spans.turn, prepend=-1) != 0, heads)
-    facts = rows[heads].select("stage", "group_id", "trajectory_id", "depth").iter_rows()
-    sampled = flat.versions[spans.turn[heads]].tolist()
-    begins = flat.begins[spans.turn[heads]].tolist()
-    datums = []
-    for (stage, group, trajectory, depth), start, end, version, count in zip(
-        facts, begins, ends.tolist(), sampled, turns.tolist(), strict=True
-    ):
-        own = slice(start, end)
-        datums.append(
-            checked_as_a_whole(
-                datum_id=f"{trajectory}@{stage}.0",
-                stage=stage,
-                trajectory_id=trajectory,
-                group_id=group,
-                depth=depth,
-                token_ids=flat.tokens[own],
-                trained=trained[own],
-                logprobs=flat.logprobs[own],
-                advantages=advantages[own],
-                versions=versions[own],
-                policy_version=version,
-                n_parts=count if stage == "delegation" else 1,
-            )
+    lengths = high - low
+    logprobs = _trained(flat, low, high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(logprobs.sum()):
+            return None
+    begins = flat.begins[spans.turn]
+    starts, advantages = low - begins[order], spans.advantages[order]
+    ends = np.maximum.reduceat(spans.high, spans.heads)
+    # a chain is of one trajectory, so its spans follow each other
+    firsts = np.searchsorted(low, begins[spans.heads])
+    lasts = firsts + np.diff(spans.heads, append=len(low))
+    nth = np.cumsum(np.diff(spans.turn[order], prepend=-1) != 0)
+    turns = nth[lasts - 1] - nth[firsts] + 1
+    said = np.concatenate([[0], np.cumsum(lengths)])
+    numbers = (begins[spans.heads], ends, firsts, lasts, said[firsts], said[lasts], turns)
+    facts = rows[spans.heads].select("stage", "group_id", "trajectory_id", "depth").iter_rows()
+    versions = flat.versions[spans.turn[spans.heads]].tolist()
+    return [
+        excerpt(
+            datum_id=f"{trajectory}@{stage}.0",
+            stage=stage,
+            trajectory_id=trajectory,
+            group_id=group,
+            depth=depth,
+            token_ids=flat.tokens[begin:end],
+            policy_version=version,
+            n_parts=count if stage == "delegation" else 1,
+            runs=Runs(starts[a:z], lengths[a:z], advantages[a:z], logprobs[first:last]),
         )
-    return datums
+        for (stage, group, trajectory, depth), version, (begin, end, a, z, first, last, count) in zip(
+            facts, versions, zip(*(column.tolist() for column in numbers), strict=True), strict=True
+        )
+    ]
 
 
-def _between(values: NDArray[Any], rest: float) -> NDArray[Any]:
-    """rest, values[0], rest, values[1], ..., rest."""
-    spread = np.full(2 * len(values) + 1, rest, values.dtype)
-    spread[1::2] = values
-    return spread
+def _trained(flat: Flat, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Log-probabilities of the tokens in spans [low, high), which are sorted and each inside a completion."""
+    spoken = flat.stops - flat.starts
+    if (high - low).sum() == len(flat.logprobs):  # every completion is credited whole
+        return flat.logprobs
+    turn = np.searchsorted(flat.stops, low, side="right")
+    said = (np.cumsum(spoken) - spoken)[turn] + low - flat.starts[turn]
+    return flat.logprobs[places(said, high - low)]

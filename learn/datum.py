@@ -4,19 +4,53 @@ Invariant: `token_ids` is exactly what the engine saw, prompt and completions co
 token. `trained[t]` says that token t is predicted (from position t - 1) and credited; position 0 is never trained,
 because nothing predicts it. Every per-token array has the length of `token_ids`; where `trained` is false, `logprobs`
 and `advantages` are 0 and `versions` is -1. `learn.sequence.build_datums` makes them from credit rows; `weigh` in
-`learn.depth_weights` applies the depth weights to a whole batch.
+`learn.depth_weights` applies the depth weights to a whole batch. Packing reads a datum as `runs`, because trained
+tokens lie in few long runs; `learn.excerpt` has datums that hold nothing else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.words import Stage
 from sera_data.errors import StoreError
+
+
+class Runs(NamedTuple):
+    """The n trained tokens of a datum in order, as r runs of one advantage each.
+
+    starts, lengths: int64[r], where a run starts in the datum and how many tokens it has. advantages: float32[r].
+    logprobs: float32[n], of every trained token.
+    """
+
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    advantages: NDArray[np.float32]
+    logprobs: NDArray[np.float32]
+
+
+def places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64[n]: start, start + 1, ... of every run, one run after the other."""
+    found = (starts - lengths.cumsum() + lengths).repeat(lengths)
+    found += counting(len(found))
+    return found
+
+
+def counting(n: int) -> NDArray[np.int64]:
+    """0 to n - 1, int64, read-only: made once for many."""
+    return _counted(1 << n.bit_length())[:n]
+
+
+@lru_cache(maxsize=32)
+def _counted(n: int) -> NDArray[np.int64]:
+    made = np.arange(n)
+    made.flags.writeable = False
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +92,24 @@ class Datum:
         """Number of trained tokens: this datum's part of N, the denominator of the token mean."""
         return int(self.trained.sum())
 
+    def runs(self) -> Runs:
+        """The trained tokens, where packing finds them."""
+        at = np.flatnonzero(self.trained)
+        paid = self.advantages[at]
+        bits = paid.view(np.int32)  # equal to the bit: what is made of runs is what was put in
+        breaks = (np.diff(at) != 1) | (bits[1:] != bits[:-1])
+        heads = np.flatnonzero(np.concatenate([[True], breaks]))
+        return Runs(at[heads], np.diff(heads, append=len(at)), paid[heads], self.logprobs[at])
+
+    def payable(self) -> NDArray[np.float32]:
+        """The advantages as they are kept: some numbers in order, finite."""
+        return self.advantages
+
+    def repaid(self, payable: NDArray[np.float32]) -> Datum:
+        """The same datum with other numbers in place of `payable`, finite and 0 where the old ones are."""
+        fields = {name: getattr(self, name) for name in FIELDS}
+        return checked_as_a_whole(**{**fields, "advantages": payable})
+
     def _fault(self) -> str | None:
         length = len(self.token_ids)
         arrays = {
@@ -92,9 +144,3 @@ def checked_as_a_whole(**fields: Any) -> Datum:
     for name, value in fields.items():
         object.__setattr__(made, name, value)
     return made
-
-
-def with_advantages(datum: Datum, advantages: NDArray[np.float32]) -> Datum:
-    """The same datum with other advantages, finite and 0 where the old ones are."""
-    fields = {name: getattr(datum, name) for name in FIELDS}
-    return checked_as_a_whole(**{**fields, "advantages": advantages})

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
-import numpy as np
 
 from collect.renderer import ChatRenderer
 from learn.batches import next_groups, order_groups
 from learn.config import BRAKES, LearnConfig
 from learn.credit import Credit, compute_credit, hash_rows
 from learn.datum import Datum
-from learn.depth_weights import weigh
+from learn.depth_weights import times, weigh
 from learn.filters import filters_of, require_something
 from learn.refreshed import held_out
 from learn.registered import query
@@ -177,9 +176,9 @@ def _joined(courses: Sequence[Meal]) -> Meal:
         return replace(empty, joint=True, n_dropped=sum(meal.n_dropped for meal in courses))
     counts = [sum(datum.n_trained for datum in meal.datums) for meal in courses]
     datums = [
-        replace(datum, advantages=(datum.advantages * np.float32(sum(counts) / count)).astype(np.float32))
+        datum
         for meal, count in zip(courses, counts, strict=True)
-        for datum in meal.datums
+        for datum in times(meal.datums, [sum(counts) / count] * len(meal.datums) if count else [])
     ]
     return Meal(
         stage=courses[0].stage,

@@ -14,14 +14,15 @@ import bisect
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import accumulate
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
 import torch
 
 from learn.attention import Branches, Segments
-from learn.datum import Datum
+from learn.datum import Datum, counting, places
 from learn.flex_tree import block_mask
 from learn.tokens import Tokens
 from learn.trie import Walk, lay_out, walk
@@ -95,7 +96,7 @@ def plan_packs(datums: Sequence[Datum], *, budget: int, world_size: int = 1, sha
     """
     if not datums:
         return Plan((), world_size)
-    order = sorted(datums, key=lambda d: (-len(d), d.datum_id))
+    order = sorted(sorted(datums, key=attrgetter("datum_id")), key=len, reverse=True)
     if len(order[0]) > budget:
         msg = f"datum {order[0].datum_id} has {len(order[0])} tokens, allowed are {budget} in a micro-batch"
         raise ConfigError(msg, hint=f"set engine.tokens_per_micro_batch to {len(order[0])} or more")
@@ -197,62 +198,41 @@ class MicroBatch:
 
 def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
     """A pack in its layout; position ids are those of each sequence alone."""
-    datums = pack.datums
-    at = np.flatnonzero(np.concatenate([d.trained for d in datums]))
-    counts = np.diff(np.searchsorted(at, _starts(datums)))
-
-    def chosen(name: str) -> np.ndarray:
-        return np.concatenate([getattr(d, name) for d in datums]).take(at)
-
-    def tensor(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-        return torch.as_tensor(array, dtype=dtype, device=device)
-
-    real = 0.0 if pack.anchor else 1.0
+    datums, device = pack.datums, torch.device(device)
+    sizes = [len(d) for d in datums]
+    starts = list(accumulate(sizes, initial=0))
+    first, lengths, paid, logprobs = zip(*(d.runs() for d in datums), strict=True)
+    shift = np.array(starts[:-1]).repeat([len(f) for f in first])
+    counts = [len(part) for part in logprobs]
+    every = np.concatenate(lengths)
+    before = places(np.concatenate(first) + shift - 1, every)
+    advantages = np.concatenate(paid).repeat(every)
     tokens = Tokens(
-        logprobs=tensor(chosen("logprobs"), torch.float32),
-        advantages=tensor(chosen("advantages") if real else np.zeros(len(at)), torch.float32),
-        weight=torch.full((len(at),), real, device=device),
-        versions=tensor(_repeated([d.policy_version for d in datums], counts), torch.int64),
-        segment=tensor(_repeated(range(len(datums)), counts), torch.int64),
+        logprobs=_tensor(np.concatenate(logprobs), device),
+        advantages=_tensor(np.zeros_like(advantages) if pack.anchor else advantages, device),
+        weight=_tensor((np.zeros if pack.anchor else np.ones)(len(before), np.float32), device),
+        versions=_tensor(np.array([d.policy_version for d in datums]).repeat(counts), device),
+        segment=_tensor(counting(len(datums)).repeat(counts), device),
         n_segments=len(datums),
     )
-    make = _in_rows if pack.layout == "rows" else _in_tree
-    return make(datums, at, tokens, torch.device(device))
-
-
-def _repeated(values: Sequence[int], counts: np.ndarray) -> np.ndarray:
-    """Each value as often as its count says, int64; filled run by run, because runs are long and few."""
-    made = np.empty(int(counts.sum()), np.int64)
-    end = 0
-    for value, count in zip(values, counts.tolist(), strict=True):
-        made[end : end + count] = value
-        end += count
-    return made
-
-
-@lru_cache(maxsize=8)
-def _count(n: int) -> np.ndarray:
-    """0, 1, 2, ... at least `n` of them."""
-    return np.arange(n)
-
-
-def _starts(datums: Sequence[Datum]) -> np.ndarray:
-    return np.cumsum([0, *map(len, datums)])
-
-
-def _in_rows(datums: Sequence[Datum], at: np.ndarray, tokens: Tokens, device: torch.device) -> MicroBatch:
-    """The sequences one behind the other; positions restart with each of them."""
-    lengths = [len(d) for d in datums]
+    if pack.layout == "tree":
+        return _in_tree(datums, before + 1, tokens, device)
     ids = np.concatenate([d.token_ids for d in datums], dtype=np.int64)
-    count = _count(1 << max(lengths).bit_length())
     return MicroBatch(
-        token_ids=torch.as_tensor(ids, device=device)[None],
-        positions=torch.as_tensor(np.concatenate([count[:n] for n in lengths]), device=device)[None],
-        segments=Segments(tuple(lengths), torch.as_tensor(_starts(datums), dtype=torch.int32, device=device)),
-        before=torch.as_tensor(at - 1, device=device),
-        targets=torch.as_tensor(ids.take(at), device=device),
+        token_ids=_tensor(ids[None], device),
+        # they restart with each sequence
+        positions=_tensor(np.concatenate([counting(n) for n in sizes])[None], device),
+        segments=Segments(tuple(sizes), _tensor(np.array(starts, np.int32), device)),
+        before=_tensor(before, device),
+        targets=_tensor(ids[1:].take(before), device),
         tokens=tokens,
     )
+
+
+def _tensor(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    """The array itself on a CPU, a copy elsewhere."""
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.to(device)
 
 
 def _in_tree(datums: Sequence[Datum], at: np.ndarray, tokens: Tokens, device: torch.device) -> MicroBatch:

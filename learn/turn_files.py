@@ -1,9 +1,9 @@
 """Turn files: the tokens of chosen turns straight from the Parquet files of a connection, without SQL.
 
 Invariant: the rows are those that `credited_turns.sql` gives, in the order of the files: of each acting node every act
-turn up to its last wanted one, and wanted turns of other kinds. Only row groups with such a row are decoded, one at a
-time, so that what is decoded is still in the processor's cache when it is used. Objects in a bucket and connections
-that are not a store's are not read here (`local_files` is empty for them).
+turn up to its last wanted one, and wanted turns of other kinds. Only row groups with such a row are decoded, some rows
+at a time, so that what is decoded is still in the processor's cache when it is used. Objects in a bucket and what is
+not a store's connection are not read here (`local_files` is empty for them).
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from sera_data.place import SCHEME
 
 KEYS = ["turn_id", "node_id", "kind"]
 TOKENS = ["base_turn", "prompt_ids", "completion_ids", "logprobs", "policy_version"]
+ROWS = 2_048
+"""Rows that are decoded at once: few enough to be in the processor's cache still when they are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The chosen rows of one row group. Lists: values and int64 lengths, 0 for null; n rows."""
+    """Some chosen rows that follow each other. Lists: values and int64 lengths, 0 for null; n rows."""
 
-    turn_ids: pa.Array
     base_turns: pa.Array
     prompts: NDArray[np.int32]
     prompt_lengths: NDArray[np.int64]
@@ -45,13 +46,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Rows to read. rows: int64, over all files one after the other. starts: bool per chosen row, the first of its
-    chain of turns."""
+    """Rows to read, n of them. turn_ids: of the n rows. rows: int64[n], over all files one after the other. starts:
+    bool[n], the first of its chain of turns. found: int64, which of the n rows each wanted turn is."""
 
     files: tuple[pq.ParquetFile, ...]
     turn_ids: pa.Array
     rows: NDArray[np.int64]
     starts: NDArray[np.bool_]
+    found: NDArray[np.int64]
 
 
 def local_files(connection: duckdb.DuckDBPyConnection) -> list[Path]:
@@ -64,64 +66,86 @@ def local_files(connection: duckdb.DuckDBPyConnection) -> list[Path]:
 
 
 def choose(files: Sequence[Path], wanted: pa.Array) -> Chosen | None:
-    """The rows that the wanted turns need; None when the files hold a node in two places, or other kinds among acts."""
+    """The rows that the wanted turns need; None when the files lack one, hold a node in two places, or hold turns of
+    other kinds among wanted acts."""
     opened = tuple(pq.ParquetFile(path, memory_map=True) for path in files)
     keys = pa.concat_tables([file.read(columns=KEYS, use_threads=False) for file in opened]).combine_chunks()
     turn_ids, nodes, kinds = (_array(keys[name]) for name in KEYS)
-    hit = _bools(pc.is_in(turn_ids, value_set=wanted))
-    act = _bools(pc.equal(kinds, "act"))
-    if not hit.any() or act[hit].any() != act[hit].all():
+    found = pc.index_in(wanted, value_set=turn_ids)
+    if found.null_count or not len(found):
         return None
-    if not act[hit].any():
+    at = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    hit = np.zeros(len(turn_ids), np.bool_)
+    hit[at] = True
+    act = _bools(pc.equal(kinds, "act"))
+    if act[at].any() != act[at].all():
+        return None
+    if not act[at].any():
         rows = np.flatnonzero(hit)
-        return Chosen(opened, turn_ids.take(pa.array(rows)), rows, np.ones(len(rows), np.bool_))
+        return Chosen(opened, _taken(turn_ids, rows), rows, np.ones(len(rows), np.bool_), np.searchsorted(rows, at))
     acts = np.flatnonzero(act)
-    of_act = nodes.take(pa.array(acts))
+    of_act = _taken(nodes, acts)
     first = np.concatenate([[True], ~_bools(pc.equal(of_act[1:], of_act[:-1]))])
     begins = np.flatnonzero(first)
     last = np.maximum.reduceat(np.where(hit[acts], np.arange(len(acts)), -1), begins)
-    kept = np.arange(len(acts)) <= np.repeat(last, np.diff([*begins, len(acts)]))
+    kept = np.arange(len(acts)) <= np.repeat(last, np.diff(begins, append=len(acts)))
     used = begins[last >= 0]
     if pc.count_distinct(of_act.take(pa.array(used))).as_py() != len(used):
         return None
     rows = acts[kept]
-    return Chosen(opened, turn_ids.take(pa.array(rows)), rows, first[kept])
+    place = np.cumsum(kept) - 1
+    return Chosen(opened, _taken(turn_ids, rows), rows, first[kept], place[np.searchsorted(acts, at)])
 
 
 def blocks(chosen: Chosen) -> Iterator[Block]:
-    """The chosen rows, a row group at a time."""
-    for file, group, mine in _groups(chosen):
-        table = file.read_row_group(group, columns=TOKENS, use_threads=False)
-        at, rows = mine
-        yield _block(table if len(rows) == table.num_rows else table.take(pa.array(rows)), chosen.turn_ids[at])
-
-
-def capacity(chosen: Chosen) -> int:
-    """No fewer than the tokens of all blocks, from the files' footers."""
-    total = 0
-    for file, group, _ in _groups(chosen):
-        facts = file.metadata.row_group(group)
-        columns = (facts.column(i) for i in range(facts.num_columns))
-        total += sum(c.num_values for c in columns if c.path_in_schema.partition(".")[0] in TOKENS[1:3])
-    return total
-
-
-def _groups(chosen: Chosen) -> Iterator[tuple[pq.ParquetFile, int, tuple[slice, NDArray[np.int64]]]]:
-    """(file, row group, (which of the chosen rows lie there, their numbers in it))."""
-    begin = 0
-    for file in chosen.files:
-        for group in range(file.num_row_groups):
-            end = begin + file.metadata.row_group(group).num_rows
-            low, high = np.searchsorted(chosen.rows, [begin, end]).tolist()
+    """The chosen rows in order, a few at a time."""
+    for file, groups, mine in _parts(chosen):
+        end = 0
+        for batch in file.iter_batches(ROWS, row_groups=groups, columns=TOKENS, use_threads=False):
+            begin, end = end, end + batch.num_rows
+            low, high = np.searchsorted(mine, [begin, end]).tolist()
             if low < high:
-                yield file, group, (slice(low, high), chosen.rows[low:high] - begin)
-            begin = end
+                yield _block(_rows(batch, mine[low:high] - begin))
 
 
-def _block(table: pa.Table, turn_ids: pa.Array) -> Block:
-    prompts, completions, logprobs = (_flat(_array(table[name])) for name in TOKENS[1:4])
-    versions = _array(table["policy_version"]).to_numpy(zero_copy_only=False).astype(np.int32)
-    return Block(turn_ids, _array(table["base_turn"]), *prompts, *completions, *logprobs, versions)
+def capacity(chosen: Chosen) -> tuple[int, int]:
+    """No fewer than the tokens and the completion tokens of all blocks, from the files' footers."""
+    totals = dict.fromkeys(TOKENS[1:3], 0)
+    for file, groups, _ in _parts(chosen):
+        columns = [file.schema.column(i).path for i in range(len(file.schema))]
+        for name in totals:
+            at = next(i for i, path in enumerate(columns) if path.partition(".")[0] == name)
+            totals[name] += sum(file.metadata.row_group(group).column(at).num_values for group in groups)
+    return sum(totals.values()), totals["completion_ids"]
+
+
+def _parts(chosen: Chosen) -> Iterator[tuple[pq.ParquetFile, list[int], NDArray[np.int64]]]:
+    """(file, its row groups with a chosen row, the numbers of the chosen rows among the rows of those groups)."""
+    before = 0
+    for file in chosen.files:
+        sizes = np.array([file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)], np.int64)
+        edges = before + np.cumsum(sizes, dtype=np.int64)
+        cuts = np.searchsorted(chosen.rows, np.concatenate([[before], edges]))
+        before = int(edges[-1]) if len(edges) else before
+        counts = np.diff(cuts)
+        groups = np.flatnonzero(counts)
+        if len(groups):
+            skipped = edges[groups] - np.cumsum(sizes[groups])  # rows before a group that are not read
+            yield file, groups.tolist(), chosen.rows[cuts[0] : cuts[-1]] - np.repeat(skipped, counts[groups])
+
+
+def _rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
+    return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+
+
+def _taken(array: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+    return array if len(rows) == len(array) else array.take(pa.array(rows))
+
+
+def _block(batch: pa.RecordBatch) -> Block:
+    prompts, completions, logprobs = (_flat(batch[name]) for name in TOKENS[1:4])
+    versions = batch["policy_version"].to_numpy(zero_copy_only=False).astype(np.int32)
+    return Block(batch["base_turn"], *prompts, *completions, *logprobs, versions)
 
 
 def _flat(lists: pa.ListArray) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -1,17 +1,23 @@
 """Datums in bulk: those of the turns one by one, from the same files; what is not ordinary is left to them."""
 
+import dataclasses
+import pickle
 import random
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
+from torch.testing import assert_close
 
 import sera_data as sd
 from learn.bulk import bulk_datums
 from learn.credit import compute_credit
 from learn.datum import Datum
+from learn.depth_weights import weigh
 from learn.method import open_method
+from learn.packing import micro_batch, plan_packs
 from learn.sequence import _one_by_one, build_datums
 from learn.turn_files import local_files
 from sera_data.errors import StoreError
@@ -50,6 +56,33 @@ def test_equal_to_one_by_one_on_a_real_epoch(epoch):
     assert len(rows) >= 2
     for part in rows.values():
         same(bulk_datums(files, part), list(_one_by_one(connection, part, chunk=256)))
+
+
+def test_micro_batches_are_those_of_one_by_one_to_the_bit(epoch):
+    connection, files, rows = epoch
+    for part in rows.values():
+        half = part.filter(pl.int_range(pl.len()) % 2 == 0)
+        for share in ("off", "on"):
+            mine, theirs = (
+                plan_packs(weigh(found), budget=2048, world_size=3, share=share)
+                for found in (bulk_datums(files, half), list(_one_by_one(connection, half, chunk=256)))
+            )
+            assert mine.sha256 == theirs.sha256
+            for one, other in zip(mine.packs, theirs.packs, strict=True):
+                assert_close(tensors(micro_batch(one)), tensors(micro_batch(other)), rtol=0, atol=0)
+
+
+def tensors(made):
+    found = [getattr(part, field.name) for part in (made, made.tokens) for field in dataclasses.fields(part)]
+    return [value for value in found if torch.is_tensor(value)]
+
+
+def test_a_copy_is_a_datum_with_an_array_a_token(epoch):
+    _, files, rows = epoch
+    mine = bulk_datums(files, rows["execution"])
+    sent = pickle.loads(pickle.dumps(mine[1]))
+    assert type(sent) is Datum
+    same([sent], [mine[1]])
 
 
 def test_part_of_the_turns_of_part_of_the_trajectories(epoch):
