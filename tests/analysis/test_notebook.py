@@ -32,6 +32,7 @@ def store(tmp_path_factory):
     return noisy_store(tmp_path_factory.mktemp("noisy") / "store", epochs=1, tasks=3, samples=1, updates=False)
 
 
+@pytest.mark.slow
 def test_runs_as_a_script_and_prints_the_audit(store):
     command = [sys.executable, "-m", "sera_data", "notebook", "calibration", str(store.path), "--run"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -68,6 +68,17 @@ def make_datums(make_datum):
     return build
 
 
+@pytest.fixture(scope="session")
+def collected(tmp_path_factory):
+    """One sealed epoch of a puppet (`store`) and its policy (`policy`) in a directory; tests work on copies."""
+    from tests.learn.puppet import Puppet, make_policy
+    from tests.learn.test_phase import PLAYED, collect_epoch
+
+    root = tmp_path_factory.mktemp("collected")
+    collect_epoch(root / "store", Puppet(make_policy(root / "policy")), *PLAYED)
+    return root
+
+
 @pytest.fixture
 def fresh():
     """The same datums with the log-probabilities that `network` gives them: data sampled by these weights."""

@@ -13,8 +13,6 @@ from safetensors.torch import load_file
 
 import sera_data as sd
 from sera_data.cli import main
-from tests.learn.puppet import Puppet, make_policy
-from tests.learn.test_phase import PLAYED, collect_epoch
 from tests.port import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -23,12 +21,11 @@ SETS = ("schedule=execution:1,rubric:1", "updates_per_collect=2", "optimizer.lr=
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
+def places(collected, tmp_path_factory):
     """Three equal stores of a puppet, each beside its policy."""
     root = tmp_path_factory.mktemp("places")
-    collect_epoch(root / "one" / "store", Puppet(make_policy(root / "one" / "policy")), *PLAYED)
-    for name in ("two", "three"):
-        shutil.copytree(root / "one", root / name)
+    for name in ("one", "two", "three"):
+        shutil.copytree(collected, root / name)
     return [root / name for name in ("one", "two", "three")]
 
 

@@ -96,13 +96,6 @@ def test_a_target_that_is_no_linear_layer_is_refused(tiny_model, target):
         insert_adapters(tiny_model(), LoraConfig(targets=("q_proj", target)))
 
 
-@pytest.fixture(scope="module")
-def collected(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lora")
-    collect_epoch(root / "store", Puppet(make_policy(root / "policy")), *PLAYED)
-    return root
-
-
 def test_a_killed_phase_ends_bitwise_as_one_that_was_not(collected, tmp_path):
     straight = learn(copied(collected, tmp_path / "straight"), *SETS)
     place = copied(collected, tmp_path / "killed")
@@ -126,6 +119,7 @@ def test_a_killed_phase_ends_bitwise_as_one_that_was_not(collected, tmp_path):
         learn(place, policy=resumed.policy)
 
 
+@pytest.mark.slow
 def test_the_next_phase_starts_from_what_collectors_loaded(collected, tmp_path):
     place = copied(collected, tmp_path)
     first = learn(place, *SETS)

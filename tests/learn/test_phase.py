@@ -37,15 +37,6 @@ PLAYED = (
 )
 
 
-@pytest.fixture(scope="module")
-def collected(tmp_path_factory):
-    """A store with one sealed epoch of a puppet, and its policy."""
-    root = tmp_path_factory.mktemp("phase")
-    policy = make_policy(root / "policy")
-    collect_epoch(root / "store", Puppet(policy), *PLAYED)
-    return root
-
-
 def collect_epoch(path, policy, *overrides):
     config = small_config(*overrides)
     store = sd.create(path)
@@ -204,6 +195,7 @@ def test_the_next_phase_goes_on_with_the_optimizer(place):
 SCRIPTED = ("groups={execution: 1}", "samples=2", "rubric.purposes=[]")
 
 
+@pytest.mark.slow
 def test_three_phases_without_a_usable_group_end_with_advice(tmp_path):
     policy = make_policy(tmp_path / "policy").path
     for epoch in range(3):
@@ -286,6 +278,7 @@ def test_data_that_the_loss_could_not_treat_honestly_are_refused(place):
         learn(place, epoch=7)
 
 
+@pytest.mark.slow
 def test_the_kl_brake_is_nothing_at_the_start_weights_whoever_sampled_the_data(learned):
     place, result, _ = learned
     row = learn(place, "loss.kl_coef=0.1", out="braked").rows[0]

@@ -19,19 +19,19 @@ from learn.rehearsal import rehearse
 from sera_data.cli import main
 from sera_data.config import load_config
 from sera_data.errors import ConfigError, StoreError
-from tests.learn.puppet import Puppet, make_policy
-from tests.learn.test_phase import PLAYED, collect_epoch
+from tests.learn.puppet import Puppet
+from tests.learn.test_phase import copied
 
 pytestmark = pytest.mark.slow
 RUBRIC = ("schedule=rubric:1", "updates_per_collect=2", "optimizer.lr=1e-3")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(collected, tmp_path_factory):
     """A store played at version 0, a newer policy, and a refresh of the store by it: (root, refresh run)."""
     root = tmp_path_factory.mktemp("refreshed")
-    make_policy(root / "policy")
-    store = collect_epoch(root / "store", Puppet(read_policy_directory(root / "policy")), *PLAYED)
+    copied(collected, root)
+    store = sd.open(root / "store")
     first = learn(root, "schedule=execution:1", "updates_per_collect=2", out="first", policy=root / "policy")
     (root / "newer").symlink_to(first.policy)
     puppet = Puppet(read_policy_directory(first.policy))

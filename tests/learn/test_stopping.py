@@ -20,21 +20,13 @@ from learn.ranks import Ranks, join
 from learn.stopping import Stopping
 from sera_data.config import load_config
 from sera_data.errors import Preempted
-from tests.learn.puppet import Puppet, make_policy
-from tests.learn.test_phase import PLAYED, collect_epoch, copied
+from tests.learn.test_phase import copied
 
 ROOT = Path(__file__).parents[2]
 STRUCK = [str(ROOT / "tests" / "learn" / "struck.py")]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 SETS = ("schedule=execution:1", "updates_per_collect=6", "reuse=6", "optimizer.lr=1e-3", "engine.checkpoint_every=5")
 MEASURED = 'select "update", version_out, loss, grad_norm, entropy, ratio_mean from updates order by 1'
-
-
-@pytest.fixture(scope="module")
-def collected(tmp_path_factory):
-    root = tmp_path_factory.mktemp("collected")
-    collect_epoch(root / "store", Puppet(make_policy(root / "policy")), *PLAYED)
-    return root
 
 
 def learn(place, *, whom="self", name="SIGTERM", rank=0, at=0, launcher=()):
