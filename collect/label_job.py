@@ -21,8 +21,8 @@ from collect.interruption import Interruption
 from collect.job import Share
 from collect.label_config import LabelConfig
 from collect.label_progress import LabelProgress
-from collect.label_selection import Selection, label_plans, planned_keys, select
-from collect.label_subjects import load_subjects
+from collect.label_selection import Selection, label_plans, planned_keys, query, select
+from collect.label_subjects import SUBJECT_QUERIES, load_subjects
 from collect.labels import Labeller, LabellerRefused, label_row, served_by
 from collect.metering import MeteredLabeller, require_prices
 from collect.playing import Admit
@@ -175,7 +175,7 @@ async def _finish(
             writer.commit()
 
     votes = sum(map(_n_votes, units))
-    con = store.connect(epochs=[plan.epoch])
+    con = store.connect(epochs=[plan.epoch], queries=[query(name) for name in SUBJECT_QUERIES])
     try:
         with LabelProgress(votes, label=f"label {plan.name}", quiet=quiet) as progress:
 

@@ -54,7 +54,7 @@ class Selection:
 def select(store: Store, config: LabelConfig, labeller: Labeller) -> Selection:
     """The votes that are missing now."""
     epochs = sealed_epochs(store, config.epochs)
-    con = store.connect()
+    con = store.connect(queries=[query("label_pool"), query("label_votes"), config.where or ""])
     try:
         pool = _pool(con, config, epochs)
         chosen, probability = _draw(pool, config)

@@ -20,6 +20,9 @@ from sera_data.errors import StoreError
 if TYPE_CHECKING:
     import duckdb
 
+SUBJECT_QUERIES = ("label_subjects", "label_steps", "label_goals")
+"""What `load_subjects` asks of its connection, by name."""
+
 
 def load_subjects(con: duckdb.DuckDBPyConnection, nodes: Sequence[str]) -> dict[str, Subject]:
     """The subjects of these nodes by id; StoreError names a node that is missing or whose state its world refuses."""

@@ -40,7 +40,7 @@ def select_delegations(store: Store, config: RefreshConfig, scorer: Policy) -> R
         "scorer": scorer.identity.name,
         "version": scorer.identity.version,
     }
-    connection = store.connect(epochs=epochs)
+    connection = store.connect(epochs=epochs, queries=[query("refresh_pool")])
     try:
         rows = connection.execute(query("refresh_pool"), values).fetchall()
     finally:

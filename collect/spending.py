@@ -154,9 +154,9 @@ def amount_of(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Amount:
 
 def spent_before(store: Store, run_id: str, *, epochs: list[int] | None = None) -> Amount:
     """What the committed rows of a run say it has spent."""
-    connection = store.connect(epochs=epochs)
+    statement = files("collect").joinpath("sql", "spent.sql").read_text(encoding="utf-8")
+    connection = store.connect(epochs=epochs, queries=[statement])
     try:
-        statement = files("collect").joinpath("sql", "spent.sql").read_text(encoding="utf-8")
         cost, labels = connection.execute(statement, {"run_id": run_id, "epochs": epochs}).fetchone() or (0.0, 0)
     finally:
         connection.close()

@@ -24,7 +24,8 @@ OUTCOME_KEYS = ("finished", "not_finished", "truncated", "loop", "timeout", "inf
 
 def phase_summary(store: Store, plan: Plan) -> dict[str, Any]:
     """The phase so far, as plain JSON values."""
-    connection = store.connect(epochs=[plan.epoch])
+    names = ("phase_trees", "phase_costs", "phase_forks", "phase_prefixes")
+    connection = store.connect(epochs=[plan.epoch], queries=[_sql(name) for name in names])
     try:
         parameters = {"run_id": plan.run_id, "epoch": plan.epoch}
         purposes = connection.sql(_sql("phase_trees"), params=parameters).pl().to_dicts()

@@ -83,10 +83,13 @@ def reach(connection: duckdb.DuckDBPyConnection, listing: Listing) -> None:
         connection.register_filesystem(PublishedFiles())
 
 
-def connect(listing: Listing, *, held_out: float | None = None) -> duckdb.DuckDBPyConnection:
+def connect(
+    listing: Listing, *, held_out: float | None = None, queries: Sequence[str] | None = None
+) -> duckdb.DuckDBPyConnection:
     """An in-memory connection whose views read the listing's files.
 
     held_out: only rows of the tasks that this share (0 to 1) holds out of training; tables without tasks are whole.
+    queries: what will be asked, so that only the derived views that it may read are created; all of them by default.
     """
     connection = connect_tables(listing)
     if held_out is not None:
@@ -94,8 +97,7 @@ def connect(listing: Listing, *, held_out: float | None = None) -> duckdb.DuckDB
             if any(column.name == "task_id" for column in table.columns):
                 rows = f"select * from ({select_table(table, listing)}) where held_out(task_id, {held_out:.17g})"
                 connection.execute(f"create or replace view {RAW.get(table.name, table.name)} as {rows}")
-    for name in VIEWS:
-        connection.execute(f"create view {name} as {view_sql(name)}")
+    add_views(connection, "show" if queries is None else "\n".join(queries), set())
     return connection
 
 
