@@ -151,36 +151,48 @@ def fp32_states(trained: int, *, world: int, stage: int) -> float:
     return kept * trained + (20.0 - kept) * trained / world
 
 
-def layer_bytes(shape: ModelShape, precision: Precision) -> float:
+def layer_bytes(shape: ModelShape, precision: Precision, *, predicting: float = 1.0) -> float:
     """Bytes per token that a layer keeps for backward: inputs of norms, projections, attention and MLP.
 
-    Elements (`learn.activations` keeps less than autograd would): two norms (input, result) 4 h; head norms (input)
-    q + k; attention (q, k, v, out, out joined) 3 q + 2 k; MLP (gate, up, their product) 3 m. h hidden, q queries, k
-    keys, m MLP. In bf16 grouped keys and values are repeated for the kernel: 5 q.
+    Elements (`learn.activations` and `learn.heads` keep less than autograd would): two norms (input, result) 4 h; head
+    norms (input) q + k; attention (q, k, v, out) 2 q + 2 k; MLP (gate, up, their product) 3 m. h hidden, q queries, k
+    keys, m MLP. In bf16 grouped keys and values are repeated for the kernel and the output is joined: 5 q.
+    predicting: share of the positions that the last layer takes to its end (`learn.last_layer`): second norm, MLP and
+    the chosen rows of the output are kept for them only.
     """
     hidden, mlp = shape.hidden, shape.mlp
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     norms = queries + keys if shape.head_norms else 0
-    attention = 3 * queries + 2 * keys if precision == "fp32" else 5 * queries
-    return _element(precision) * (4 * hidden + norms + attention + 3 * mlp)
+    attention = 2 * queries + 2 * keys if precision == "fp32" else 5 * queries
+    chosen = predicting * queries if predicting < 1 else 0
+    return _element(precision) * (2 * hidden + norms + attention + chosen + predicting * (2 * hidden + 3 * mlp))
 
 
 def kept_bytes(shape: ModelShape, how: Training) -> float:
     """Bytes that are there from forward to the start of backward: all layers or their inputs, and the final norm's."""
-    layers = shape.hidden * _element(how.precision) if how.recompute else layer_bytes(shape, how.precision)
-    return how.tokens * (shape.layers * layers + 2 * shape.hidden * _element(how.precision))
+    element = _element(how.precision)
+    final = how.trained * 2 * shape.hidden * element
+    if how.recompute:
+        return how.tokens * (shape.layers * shape.hidden * element + final)
+    last = layer_bytes(shape, how.precision, predicting=how.trained)
+    return how.tokens * ((shape.layers - 1) * layer_bytes(shape, how.precision) + last + final)
 
 
 def backward_bytes(shape: ModelShape, how: Training) -> float:
-    """Bytes that the last layer's backward adds: the layer itself where it is recomputed, and the gradients in it.
+    """Bytes that backward adds to what is kept: the layer itself where it is recomputed, and the gradients in it.
 
-    The most are there amid the MLP: gradients of product and gate and one factor of them, 3 m, where the kept product
-    is gone; the residual's gradient, h. A recomputed layer's input is among the kept ones.
+    The most are there amid an MLP: gradients of product and gate and one factor of them, 3 m, where the kept product
+    is gone; the residual's gradient, h. Either in the last layer, for the positions that predict, or in the layer
+    before it, when the last one's share is free again. A recomputed layer's input is among the kept ones.
     """
     element = _element(how.precision)
     flowing = element * (2 * shape.mlp + shape.hidden)
-    again = layer_bytes(shape, how.precision) - element * shape.hidden if how.recompute else 0.0
-    return how.tokens * (again + flowing)
+    last = layer_bytes(shape, how.precision, predicting=how.trained)
+    if how.recompute:
+        inputs = element * shape.hidden
+        again, thin = layer_bytes(shape, how.precision) - inputs, last - inputs
+        return how.tokens * max(thin + how.trained * flowing, again + flowing - inputs)
+    return how.tokens * max(how.trained * flowing, flowing - last)
 
 
 def _element(precision: Precision) -> float:
