@@ -66,10 +66,12 @@ def times(datums: Sequence[Datum], factors: Sequence[float], *, clip: float = np
     """The same datums with advantages times a factor each, in fp32, cut to [-clip, clip]."""
     if not datums:
         return []
-    old = [datum.payable() for datum in datums]
-    sizes = [len(part) for part in old]
-    new = np.concatenate(old)
-    new *= np.repeat(np.array(factors, np.float32), sizes)
+    parts = [datum.payable() for datum in datums]
+    sizes = [len(part) for part in parts]
+    old = np.concatenate(parts)
+    new = old * np.repeat(np.array(factors, np.float32), sizes)
     np.clip(new, -clip, clip, out=new)
+    if np.array_equal(new, old):  # one depth: every weight is 1
+        return list(datums)
     ends = accumulate(sizes)
     return [datum.repaid(new[end - size : end]) for datum, size, end in zip(datums, sizes, ends, strict=True)]

@@ -44,22 +44,22 @@ class Excerpt(Datum):
         return made
 
     @property
-    def trained(self) -> NDArray[np.bool_]:  # type: ignore[override]
+    def trained(self) -> NDArray[np.bool_]:  # type: ignore[override, unused-ignore]
         """bool[L]."""
         return self._spread(np.ones(self.n_trained, np.bool_), rest=False)
 
     @property
-    def logprobs(self) -> NDArray[np.float32]:  # type: ignore[override]
+    def logprobs(self) -> NDArray[np.float32]:  # type: ignore[override, unused-ignore]
         """float32[L]."""
         return self._spread(self._runs.logprobs, rest=0)
 
     @property
-    def advantages(self) -> NDArray[np.float32]:  # type: ignore[override]
+    def advantages(self) -> NDArray[np.float32]:  # type: ignore[override, unused-ignore]
         """float32[L]."""
         return self._spread(np.repeat(self._runs.advantages, self._runs.lengths), rest=0)
 
     @property
-    def versions(self) -> NDArray[np.int32]:  # type: ignore[override]
+    def versions(self) -> NDArray[np.int32]:  # type: ignore[override, unused-ignore]
         """int32[L]."""
         return self._spread(np.full(self.n_trained, self.policy_version, np.int32), rest=-1)
 

@@ -15,7 +15,6 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -31,8 +30,8 @@ from sera_data.errors import ConfigError
 
 Share = Literal["auto", "on", "off"]
 Layout = Literal["rows", "tree"]
-Part = tuple[list[Datum], int]
-"""Datums of a micro-batch and the tokens that it computes."""
+Part = tuple[list[int], int]
+"""Datums of a micro-batch by their place in the batch, and the tokens that it computes."""
 WORTH = 0.75
 """Share of the tokens of the layout `rows` below which `auto` takes the layout `tree`: see docs/packing.md."""
 
@@ -96,31 +95,36 @@ def plan_packs(datums: Sequence[Datum], *, budget: int, world_size: int = 1, sha
     """
     if not datums:
         return Plan((), world_size)
-    order = sorted(sorted(datums, key=attrgetter("datum_id")), key=len, reverse=True)
-    if len(order[0]) > budget:
-        msg = f"datum {order[0].datum_id} has {len(order[0])} tokens, allowed are {budget} in a micro-batch"
-        raise ConfigError(msg, hint=f"set engine.tokens_per_micro_batch to {len(order[0])} or more")
-    rank_of = {d.datum_id: i for i, d in enumerate(datums)}
+    ids, sizes = [d.datum_id for d in datums], [len(d) for d in datums]
+    order = sorted(range(len(datums)), key=ids.__getitem__)
+    order.sort(key=sizes.__getitem__, reverse=True)
+    longest = datums[order[0]]
+    if len(longest) > budget:
+        msg = f"datum {longest.datum_id} has {len(longest)} tokens, allowed are {budget} in a micro-batch"
+        raise ConfigError(msg, hint=f"set engine.tokens_per_micro_batch to {len(longest)} or more")
     parts = None if share == "off" else _trees(datums, budget, world_size, worth=WORTH if share == "auto" else 1.0)
     layout: Layout = "rows" if parts is None else "tree"
-    packs = []
-    for part, n_computed in _rows(order, budget, world_size) if parts is None else parts:
-        # within a pack the order of the batch is kept, so that the plan reads like the batch
-        ranked = tuple(sorted(part, key=lambda d: rank_of[d.datum_id]))
-        packs.append(Pack(ranked, layout=layout, n_shared=sum(map(len, ranked)) - n_computed))
-    packs.sort(key=lambda pack: rank_of[pack.datums[0].datum_id])
+    # within a pack the order of the batch is kept, so that the plan reads like the batch
+    filled = sorted(
+        (sorted(part), n_computed)
+        for part, n_computed in (_rows(order, sizes, budget, world_size) if parts is None else parts)
+    )
+    packs = [
+        Pack(tuple(datums[i] for i in part), layout=layout, n_shared=sum(sizes[i] for i in part) - n_computed)
+        for part, n_computed in filled
+    ]
     missing = _round_up(len(packs), world_size) - len(packs)
-    packs += [Pack((order[-1],), anchor=True)] * missing
+    packs += [Pack((datums[order[-1]],), anchor=True)] * missing
     return Plan(tuple(packs), world_size)
 
 
-def _rows(order: Sequence[Datum], budget: int, world_size: int) -> list[Part]:
+def _rows(order: Sequence[int], sizes: Sequence[int], budget: int, world_size: int) -> list[Part]:
     """As few parts as hold the datums, evenly filled where that is possible."""
-    filled = _spread(order, _round_up(-(-sum(map(len, order)) // budget), world_size), budget)
+    filled = _spread(order, sizes, _round_up(-(-sum(sizes) // budget), world_size), budget)
     if filled is None:
-        full = _best_fit(order, budget)
-        filled = _spread(order, _round_up(len(full), world_size), budget) or full
-    return [(part, sum(map(len, part))) for part in filled if part]
+        full = _best_fit(order, sizes, budget)
+        filled = _spread(order, sizes, _round_up(len(full), world_size), budget) or full
+    return [(part, sum(sizes[i] for i in part)) for part in filled if part]
 
 
 def _trees(datums: Sequence[Datum], budget: int, world_size: int, *, worth: float) -> list[Part] | None:
@@ -131,7 +135,7 @@ def _trees(datums: Sequence[Datum], budget: int, world_size: int, *, worth: floa
         return None
     count = _round_up(len(found.cut(budget)), world_size)
     parts: list[Part] = [
-        ([datums[i] for i in found.order[part]], found.tokens_of(part)) for part in _even(found, count, budget)
+        ([int(i) for i in found.order[part]], found.tokens_of(part)) for part in _even(found, count, budget)
     ]
     return parts if sum(tokens for _, tokens in parts) <= most else None
 
@@ -151,30 +155,31 @@ def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def _spread(order: Sequence[Datum], bins: int, budget: int) -> list[list[Datum]] | None:
+def _spread(order: Sequence[int], sizes: Sequence[int], bins: int, budget: int) -> list[list[int]] | None:
     """The longest first into the least filled of `bins` parts; None when one would not fit."""
     heap = [(0, index) for index in range(bins)]
-    parts: list[list[Datum]] = [[] for _ in range(bins)]
-    for datum in order:
+    parts: list[list[int]] = [[] for _ in range(bins)]
+    for place in order:
         load, index = heap[0]
-        if load + len(datum) > budget:
+        load += sizes[place]
+        if load > budget:
             return None
-        parts[index].append(datum)
-        heapq.heapreplace(heap, (load + len(datum), index))
+        parts[index].append(place)
+        heapq.heapreplace(heap, (load, index))
     return parts
 
 
-def _best_fit(order: Sequence[Datum], budget: int) -> list[list[Datum]]:
+def _best_fit(order: Sequence[int], sizes: Sequence[int], budget: int) -> list[list[int]]:
     """The longest first into the fullest part that has room for it."""
     rooms: list[tuple[int, int]] = []  # (tokens left, part), sorted
-    parts: list[list[Datum]] = []
-    for datum in order:
-        found = bisect.bisect_left(rooms, (len(datum), 0))
+    parts: list[list[int]] = []
+    for place in order:
+        found = bisect.bisect_left(rooms, (sizes[place], 0))
         left, index = rooms.pop(found) if found < len(rooms) else (budget, len(parts))
         if index == len(parts):
             parts.append([])
-        parts[index].append(datum)
-        bisect.insort(rooms, (left - len(datum), index))
+        parts[index].append(place)
+        bisect.insort(rooms, (left - sizes[place], index))
     return parts
 
 
