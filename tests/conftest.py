@@ -15,23 +15,27 @@ def ctrl_c_is_heard():
 
 
 LONGEST = (
-    "collect/test_published_tasks.py",
-    "sera_data/test_processes.py",
-    "learn/test_loop_kills.py",
-    "learn/test_checkpoint.py",
     "learn/test_h200_script.py",
-    "sera_data/test_crash.py",
-    "learn/test_launchers.py",
+    "analysis/test_browser.py",
+    "collect/test_published_tasks.py",
     "learn/test_stopping.py",
-    "collect/test_smollm2.py",
-    "collect/test_ray.py",
+    "learn/test_launchers.py",
+    "learn/test_checkpoint.py",
+    "learn/test_loop_kills.py",
     "learn/test_compare_run.py",
     "learn/test_loop_divergence.py",
     "learn/test_slurm.py",
     "packaging/test_wheel.py",
     "learn/test_engine.py",
+    "sera_data/test_processes.py",
+    "collect/test_ray.py",
+    "collect/test_smollm2.py",
+    "sera_data/test_objects.py",
+    "sera_data/test_crash.py",
     "analysis/test_plants.py",
     "learn/test_object_store.py",
+    "learn/test_lora.py",
+    "learn/test_phase.py",
 )
 """Files whose slow tests take minutes, the longest first: what starts last should be short, so that no core waits."""
 
