@@ -69,7 +69,8 @@ def flatten_heads(model: nn.Module) -> int:
     """Let the attention layers of `model` that are known here work on flat rows; how many there are."""
     found = 0
     for module in model.modules():
-        if type(module).__name__ in KINDS and module.config._attn_implementation == NAME:
+        layer: Any = module
+        if type(module).__name__ in KINDS and layer.config._attn_implementation == NAME:
             module.forward = MethodType(_forward, module)
             for name in ("q_norm", "k_norm"):
                 if hasattr(module, name):
@@ -103,9 +104,12 @@ def _forward(
         _turn(heads, getattr(self, norm, None), *position_embeddings)
         for heads, norm in ((query, "q_norm"), (key, "k_norm"))
     )
+    query, key, value = (heads.transpose(1, 2) for heads in (query, key, value))
     joined, _ = attend(
         self,
-        *(heads.transpose(1, 2) for heads in (query, key, value)),
+        query,
+        key,
+        value,
         attention_mask,
         scaling=self.scaling,
         dropout=self.attention_dropout if self.training else 0.0,
