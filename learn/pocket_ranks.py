@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
-import torch.distributed as dist
+from torch.distributed import FileStore, ProcessGroupGloo
 
 from sera_data.errors import SeraError
 
@@ -35,10 +35,14 @@ class RankLost(SeraError):
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among those that train; the default is one process alone, which exchanges nothing."""
+    """This process among those that train; the default is one process alone, which exchanges nothing.
+
+    group: how it reaches the others. It is a group of its own: whether the process has a default one does not matter.
+    """
 
     rank: int = 0
     size: int = 1
+    group: Any = None
 
     @property
     def first(self) -> bool:
@@ -55,7 +59,7 @@ class Ranks:
             return value
         shared = torch.tensor([value], dtype=torch.float64)
         with _lost():
-            dist.broadcast(shared, 0)
+            self.group.broadcast(shared, 0).wait()
         return float(shared)
 
     def add(self, parameters: Iterable[torch.nn.Parameter], figures: Sequence[float]) -> list[float]:
@@ -69,7 +73,7 @@ class Ranks:
         grads = [parameter.grad for parameter in trained if parameter.grad is not None]
         flat = torch.cat([*(grad.flatten() for grad in grads), torch.tensor(figures)])
         with _lost():
-            dist.all_reduce(flat)
+            self.group.allreduce([flat]).wait()
         *summed, sums = flat.split([*(grad.numel() for grad in grads), len(figures)])
         for grad, total in zip(grads, summed, strict=True):
             grad.copy_(total.view_as(grad))
@@ -90,8 +94,7 @@ def together(size: int, work: Callable[[Ranks], None]) -> Iterator[Ranks]:
             process.daemon = True
             process.start()
         try:
-            with _group(0, size, meeting):
-                yield Ranks(0, size)
+            yield _meet(0, size, meeting)
         finally:
             for process in others:
                 process.terminate()
@@ -102,20 +105,15 @@ def _follow(rank: int, size: int, meeting: Path, work: Callable[[Ranks], None]) 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 hears Ctrl-C and ends this one
     torch.set_num_threads(1)
     try:
-        with _group(rank, size, meeting):
-            work(Ranks(rank, size))
+        work(_meet(rank, size, meeting))
     except RankLost:
         os._exit(1)  # the one that is gone was rank 0 or has told why itself
 
 
-@contextmanager
-def _group(rank: int, size: int, meeting: Path) -> Iterator[None]:
+def _meet(rank: int, size: int, meeting: Path) -> Ranks:
     patience = timedelta(minutes=5)  # to start, and for a step; the default is half an hour
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size, timeout=patience)
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
+    with _lost():
+        return Ranks(rank, size, ProcessGroupGloo(FileStore(str(meeting), size), rank, size, patience))
 
 
 @contextmanager
