@@ -14,8 +14,7 @@ from typing import Any, cast
 
 import torch
 
-FORWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+from learn.tree_attention import BACKWARD, FORWARD
 
 
 class RowsAttention(torch.autograd.Function):
