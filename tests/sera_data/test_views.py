@@ -1,5 +1,6 @@
 """The derived views on the small store, whose content is known, and on labels made to disagree."""
 
+import duckdb
 import pytest
 
 import sera_data as sd
@@ -18,6 +19,11 @@ def one(store, query):
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_view_works_on_an_empty_store(place, name):
     assert sd.create(place / "s").sql(f"from {name}").fetchall() == []
+
+
+def test_a_slip_in_a_view_s_name_is_told_the_name(place):
+    with pytest.raises(duckdb.CatalogException, match="pairs"):
+        sd.create(place / "s").sql("from pair")
 
 
 def test_a_query_finds_every_view_whatever_was_asked_before_and_however_it_is_written(sealed):
