@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sera_data.errors import UsageError
+
 SHIPPED = {"textcraft": Path(__file__).parent / "pocket", "textworld": Path(__file__).parent / "pocket_textworld"}
 """Policies that come with the package, by world."""
+
+
+def pocket_directory(world: str) -> Path:
+    """Where the shipped policy of a world lies; '' is TextCraft. UsageError for a world without one."""
+    directory = SHIPPED.get(world or "textcraft")
+    if directory is None:
+        msg = f"no pocket policy for {world!r}; allowed: {', '.join(SHIPPED)}"
+        raise UsageError(msg, hint="write pocket or pocket:textworld, or transformers:DIR for a directory")
+    return directory
 
 
 def split_argument(argument: str) -> tuple[Path, tuple[str, ...]]:

@@ -42,7 +42,7 @@ def show(
     engine, _, world = directory.partition(":")
     path = Path(directory)
     if engine == "pocket" and not path.is_dir():
-        from collect.transformers_policy import pocket_directory
+        from collect.model_argument import pocket_directory
 
         path = pocket_directory(world)
     _print(read_policy_directory(path, verify=verify), as_json=as_json)

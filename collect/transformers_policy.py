@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from collect.model_argument import SHIPPED
+from collect.model_argument import SHIPPED, pocket_directory
 from collect.model_files import loading_faults, read_mask
 from collect.policy import Completion, Identity, Policy, Renderer, Request
 from collect.policy_directory import read_policy_directory
@@ -104,15 +104,6 @@ def open_pocket(argument: str, *, options: Mapping[str, Any]) -> Policy:
     directory = pocket_directory(argument)
     read_policy_directory(directory)
     return open_policy(str(directory), options=options)
-
-
-def pocket_directory(world: str) -> Path:
-    """Where the shipped policy of a world lies; '' is TextCraft. UsageError for a world without one."""
-    directory = POCKETS.get(world or "textcraft")
-    if directory is None:
-        msg = f"no pocket policy for {world!r}; allowed: {', '.join(POCKETS)}"
-        raise UsageError(msg, hint="write pocket or pocket:textworld, or transformers:DIR for a directory")
-    return directory
 
 
 def read_options(options: Mapping[str, Any]) -> EngineOptions:

@@ -48,6 +48,9 @@ def learn(
     refresh: Annotated[
         str | None, typer.Option(help="Refresh run whose rubrics and scores the rubric stage reads.")
     ] = None,
+    logprobs: Annotated[
+        str | None, typer.Option(help="Run of sera refresh logprobs whose log-probabilities stand for the engine's.")
+    ] = None,
     epoch: Annotated[int | None, typer.Option(help="Epoch to learn from; the newest sealed one by default.")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override of a setting, a.b=value; may be repeated.")
@@ -83,6 +86,7 @@ def learn(
     alone = [f"schedule={json.dumps(f'{stage}:1')}"] if stage else []
     alone += ["loss.stale.beyond=allow"] if allow_stale else []
     alone += [f"refresh={json.dumps(refresh)}"] if refresh else []
+    alone += [f"logprobs={json.dumps(logprobs)}"] if logprobs else []
     if replay is not None:
         given: dict[str, Any] = {
             "--config": config,
@@ -92,6 +96,7 @@ def learn(
             "--with": beside,
         }
         given |= {"--epoch": epoch, "--set": overrides, "--stage": stage, "--refresh": refresh}
+        given |= {"--logprobs": logprobs}
         _replay(store, replay, policy_directory(start), out, given, other_code=other_code, as_json=as_json)
         return
     settings = _settings(config, method, credit, where, beside or [], [*(overrides or []), *alone])
@@ -116,7 +121,7 @@ def policy_directory(spec: str) -> Path:
 
     engine, _, argument = spec.partition(":")
     if engine == "pocket":
-        from collect.transformers_policy import pocket_directory
+        from collect.model_argument import pocket_directory
 
         return pocket_directory(argument)
     text = argument if engine == "transformers" else spec

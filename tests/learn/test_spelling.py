@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import sera_data
+from collect.model_argument import pocket_directory
 from collect.policy import Message
 from collect.renderer import ChatRenderer
-from collect.transformers_policy import pocket_directory
 from learn.config import LearnConfig
 from learn.feed import Feed, with_loss
 from learn.method import open_method
