@@ -7,9 +7,8 @@ is wrong. Nothing here runs once per turn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from learn.datum import Datum, Runs, places
-from learn.excerpt import excerpt
-from learn.turn_files import Block, Chosen, blocks, capacity, choose
+from learn.excerpt import excerpts
+from learn.turn_files import Block, Chosen, Lists, blocks, capacity, choose
 
 OWNER = ["group_id", "trajectory_id"]
 
@@ -68,35 +67,39 @@ def bulk_datums(files: Sequence[Path], rows: pl.DataFrame) -> list[Datum] | None
 def _by_trajectory(rows: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     """(rows with those of a trajectory together, by group and trajectory; the first row of each)."""
     heads = _heads(rows)
-    if any(one >= other for one, other in pairwise(rows[heads].select(OWNER).iter_rows())):
+    group, owner = map(pl.col, OWNER)
+    ascending = (group < group.shift(-1)) | ((group == group.shift(-1)) & (owner < owner.shift(-1)))
+    if not rows[heads].select(ascending.all()).item():
         rows = rows.sort(OWNER)
         heads = _heads(rows)
     return rows, heads
 
 
 def _heads(rows: pl.DataFrame) -> NDArray[np.int64]:
-    fresh = rows.select(pl.struct(OWNER).rle_id()).to_series().to_numpy()
-    return np.flatnonzero(np.concatenate([[True], fresh[1:] != fresh[:-1]]))
+    group, owner = map(pl.col, OWNER)
+    fresh = (group != group.shift()) | (owner != owner.shift())
+    return rows.select(fresh.fill_null(value=True).arg_true()).to_series().to_numpy().astype(np.int64)
 
 
 def _read(chosen: Chosen) -> Flat | None:
     """The flat tokens, or None when a chain is not one: each turn extends the one before it, the first extends none."""
     size, spoken = capacity(chosen)
-    tokens, logprobs = np.empty(size, np.int32), np.empty(spoken, np.float32)
+    tokens, logprobs = _room(size, np.int32), _room(spoken, np.float32)
     at, said, light = 0, 0, []
     for part in blocks(chosen):
-        if (part.logprob_lengths != part.completion_lengths).any():
+        spoke = part.completions.lengths
+        if (spoke != part.logprobs.lengths).any():
             return None
-        ids = _joined(part)
+        ids, logged = _joined(part), part.logprobs.joined
         tokens[at : at + len(ids)] = ids
-        logprobs[said : said + len(part.logprobs)] = part.logprobs
-        at, said = at + len(ids), said + len(part.logprobs)
-        light.append((part.base_turns, part.prompt_lengths, part.completion_lengths, part.versions))
+        logprobs[said : said + len(logged)] = logged
+        at, said = at + len(ids), said + len(logged)
+        light.append((part.base_turns, part.prompts.lengths, spoke, part.versions))
     bases, *counted = zip(*light, strict=True)
     if not _chained(pa.concat_arrays(bases), chosen):
         return None
     prompts, completions, versions = map(np.concatenate, counted)
-    stops = np.cumsum(prompts + completions)
+    stops = np.cumsum(prompts + completions, dtype=np.int64)
     starts = stops - completions
     first = np.flatnonzero(chosen.starts)
     begins = np.repeat((starts - prompts)[first], np.diff(first, append=len(starts)))
@@ -110,22 +113,29 @@ def _chained(bases: pa.Array, chosen: Chosen) -> bool:
     return bool(np.where(chosen.starts, alone, follows).all())
 
 
+def _room(count: int, kind: type[np.int32] | type[np.float32]) -> NDArray[Any]:
+    """Uninitialised numbers in Arrow's memory, which is kept for the next batch: fresh pages cost more than to fill
+    them, and numpy gives large arrays back to the system."""
+    return np.frombuffer(pa.allocate_buffer(max(count, 1) * np.dtype(kind).itemsize), kind, count)
+
+
+_NOTHING = pa.scalar(b"", pa.large_binary())
+
+
 def _joined(part: Block) -> NDArray[np.int32]:
     """The prompt of a turn, then its completion, turn after turn: lists are strings of bytes, which Arrow joins."""
-    size = len(part.prompts) + len(part.completions)
+    size = len(part.prompts.joined) + len(part.completions.joined)
     if not size:
-        return part.prompts
-    sides = _as_bytes(part.prompts, part.prompt_lengths), _as_bytes(part.completions, part.completion_lengths)
-    joined = pc.binary_join_element_wise(*sides, pa.scalar(b"", pa.large_binary()))
+        return np.empty(0, np.int32)
+    joined = pc.binary_join_element_wise(_as_bytes(part.prompts), _as_bytes(part.completions), _NOTHING)
     return np.frombuffer(joined.buffers()[2], np.int32, size)
 
 
-def _as_bytes(values: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths * values.itemsize, out=offsets[1:])
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(values))]
-    )
+def _as_bytes(lists: Lists) -> pa.Array:
+    offsets = lists.offsets.astype(np.int64)
+    offsets *= lists.values.itemsize
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(lists.values)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def _spans(rows: pl.DataFrame, heads: NDArray[np.int64], flat: Flat, turn: NDArray[np.int64]) -> Spans | None:
@@ -162,25 +172,28 @@ def _cut(rows: pl.DataFrame, flat: Flat, spans: Spans) -> list[Datum] | None:
     nth = np.cumsum(np.diff(spans.turn[order], prepend=-1) != 0)
     turns = nth[lasts - 1] - nth[firsts] + 1
     said = np.concatenate([[0], np.cumsum(lengths)])
-    numbers = (begins[spans.heads], ends, firsts, lasts, said[firsts], said[lasts], turns)
-    facts = rows[spans.heads].select("stage", "group_id", "trajectory_id", "depth").iter_rows()
-    versions = flat.versions[spans.turn[spans.heads]].tolist()
-    return [
-        excerpt(
-            datum_id=f"{trajectory}@{stage}.0",
-            stage=stage,
-            trajectory_id=trajectory,
-            group_id=group,
-            depth=depth,
-            token_ids=flat.tokens[begin:end],
-            policy_version=version,
-            n_parts=count if stage == "delegation" else 1,
-            runs=Runs(starts[a:z], lengths[a:z], advantages[a:z], logprobs[first:last]),
-        )
-        for (stage, group, trajectory, depth), version, (begin, end, a, z, first, last, count) in zip(
-            facts, versions, zip(*(column.tolist() for column in numbers), strict=True), strict=True
-        )
-    ]
+    owners = rows[spans.heads]
+    stages, trajectories = owners["stage"].to_list(), owners["trajectory_id"].to_list()
+    runs, spoken = _slices(firsts, lasts), _slices(said[firsts], said[lasts])
+    return excerpts(
+        len(owners),
+        datum_id=[f"{trajectory}@{stage}.0" for trajectory, stage in zip(trajectories, stages, strict=True)],
+        stage=stages,
+        trajectory_id=trajectories,
+        group_id=owners["group_id"].to_list(),
+        depth=owners["depth"].to_list(),
+        token_ids=map(flat.tokens.__getitem__, _slices(begins[spans.heads], ends)),
+        policy_version=flat.versions[spans.turn[spans.heads]].tolist(),
+        n_parts=[n if stage == "delegation" else 1 for n, stage in zip(turns.tolist(), stages, strict=True)],
+        runs=[
+            Runs(starts[run], lengths[run], advantages[run], logprobs[part])
+            for run, part in zip(runs, spoken, strict=True)
+        ],
+    )
+
+
+def _slices(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Iterator[slice]:
+    return map(slice, starts.tolist(), stops.tolist())
 
 
 def _trained(flat: Flat, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -34,21 +34,23 @@ class Runs(NamedTuple):
     logprobs: NDArray[np.float32]
 
 
-def places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64[n]: start, start + 1, ... of every run, one run after the other."""
-    found = (starts - lengths.cumsum() + lengths).repeat(lengths)
-    found += counting(len(found))
+def places(
+    starts: NDArray[np.int64], lengths: NDArray[np.int64], kind: type[np.int32] | type[np.int64] = np.int64
+) -> NDArray[Any]:
+    """kind[n]: start, start + 1, ... of every run, one run after the other."""
+    found = (starts - lengths.cumsum() + lengths).astype(kind).repeat(lengths)
+    found += counting(len(found), kind)
     return found
 
 
-def counting(n: int) -> NDArray[np.int64]:
-    """0 to n - 1, int64, read-only: made once for many."""
-    return _counted(1 << n.bit_length())[:n]
+def counting(n: int, kind: type[np.int32] | type[np.int64] = np.int64) -> NDArray[Any]:
+    """0 to n - 1, of that kind, read-only: made once for many."""
+    return _counted(1 << n.bit_length(), np.dtype(kind))[:n]
 
 
-@lru_cache(maxsize=32)
-def _counted(n: int) -> NDArray[np.int64]:
-    made = np.arange(n)
+@lru_cache(maxsize=64)
+def _counted(n: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    made = np.arange(n, dtype=kind)
     made.flags.writeable = False
     return made
 

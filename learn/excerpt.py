@@ -7,6 +7,8 @@ those arrays take 17 a token.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from learn.datum import FIELDS, Datum, Runs, places
 
 
 class Excerpt(Datum):
-    """A datum by its runs. Made by `excerpt`, from arrays that were checked together with those of others."""
+    """A datum by its runs. Made by `excerpts`, from arrays that were checked together with those of others."""
 
     __slots__ = ("_runs",)
     _runs: Runs
@@ -37,7 +39,7 @@ class Excerpt(Datum):
     def repaid(self, payable: NDArray[np.float32]) -> Datum:
         """The same excerpt with other advantages of its runs."""
         made = object.__new__(Excerpt)
-        for give, take in _FIELDS:
+        for give, take in _KEPT:
             take(made, give(self))
         starts, lengths, _, logprobs = self._runs
         _TAKE_RUNS(made, Runs(starts, lengths, payable, logprobs))
@@ -73,16 +75,16 @@ class Excerpt(Datum):
         return Datum, tuple(getattr(self, name) for name in FIELDS)
 
 
-_SLOTS = {name: getattr(Datum, name) for name in FIELDS if name not in vars(Excerpt)}
-"""The fields that are kept: their slots fill without the check that a datum is frozen."""
-_FIELDS = [(slot.__get__, slot.__set__) for slot in _SLOTS.values()]
-_TAKE_RUNS = vars(Excerpt)["_runs"].__set__
+_SLOTS = {name: getattr(Datum, name) for name in FIELDS if name not in vars(Excerpt)} | {"runs": vars(Excerpt)["_runs"]}
+"""What is kept: slots, which fill without the check that a datum is frozen."""
+_KEPT = [(slot.__get__, slot.__set__) for name, slot in _SLOTS.items() if name != "runs"]
+_TAKE_RUNS = _SLOTS["runs"].__set__
 
 
-def excerpt(*, runs: Runs, **fields: Any) -> Excerpt:
-    """An excerpt of checked arrays: `fields` are those of a datum without an array a token, besides `token_ids`."""
-    made = object.__new__(Excerpt)
-    for name, value in fields.items():
-        _SLOTS[name].__set__(made, value)
-    _TAKE_RUNS(made, runs)
+def excerpts(count: int, **columns: Iterable[Any]) -> list[Datum]:
+    """Excerpts of checked arrays, `count` of them, field by field: `runs`, and those of a datum that are no array a
+    token besides `token_ids`. Several times as fast as one by one."""
+    made: list[Datum] = [object.__new__(Excerpt) for _ in range(count)]
+    for name, values in columns.items():
+        deque(map(_SLOTS[name].__set__, made, values), maxlen=0)
     return made

@@ -157,29 +157,32 @@ def _round_up(value: int, multiple: int) -> int:
 
 def _spread(order: Sequence[int], sizes: Sequence[int], bins: int, budget: int) -> list[list[int]] | None:
     """The longest first into the least filled of `bins` parts; None when one would not fit."""
-    heap = [(0, index) for index in range(bins)]
+    heap = list(range(bins))  # load * bins + part: whole numbers compare faster than pairs
     parts: list[list[int]] = [[] for _ in range(bins)]
+    full = (budget + 1) * bins
     for place in order:
-        load, index = heap[0]
-        load += sizes[place]
-        if load > budget:
+        filled = heap[0] + sizes[place] * bins
+        if filled >= full:
             return None
-        parts[index].append(place)
-        heapq.heapreplace(heap, (load, index))
+        parts[filled % bins].append(place)
+        heapq.heapreplace(heap, filled)
     return parts
 
 
 def _best_fit(order: Sequence[int], sizes: Sequence[int], budget: int) -> list[list[int]]:
     """The longest first into the fullest part that has room for it."""
-    rooms: list[tuple[int, int]] = []  # (tokens left, part), sorted
+    most = len(order)
+    rooms: list[int] = []  # tokens left * most + part, sorted
     parts: list[list[int]] = []
     for place in order:
-        found = bisect.bisect_left(rooms, (sizes[place], 0))
-        left, index = rooms.pop(found) if found < len(rooms) else (budget, len(parts))
-        if index == len(parts):
+        found = bisect.bisect_left(rooms, sizes[place] * most)
+        if found < len(rooms):
+            room = rooms.pop(found)
+        else:
+            room = budget * most + len(parts)
             parts.append([])
-        parts[index].append(place)
-        bisect.insort(rooms, (left - sizes[place], index))
+        parts[room % most].append(place)
+        bisect.insort(rooms, room - sizes[place] * most)
     return parts
 
 
@@ -187,7 +190,7 @@ def _best_fit(order: Sequence[int], sizes: Sequence[int], budget: int) -> list[l
 class MicroBatch:
     """A pack as tensors. `before[i]` is the position whose hidden state predicts `targets[i]`.
 
-    token_ids, positions: int64[1, T], T the computed tokens. before, targets: int64[m]. tokens: the n trained tokens in
+    token_ids, positions: int32[1, T], T the computed tokens. before, targets: int32[m]. tokens: the n trained tokens in
     the order of the datums. pick: int64[n], which of the m pairs each of them is; None when m = n in that order. A
     token that several datums train is one pair, predicted once, and counts in the loss for each of them.
     """
@@ -206,38 +209,34 @@ def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
     datums, device = pack.datums, torch.device(device)
     sizes = [len(d) for d in datums]
     starts = list(accumulate(sizes, initial=0))
-    first, lengths, paid, logprobs = zip(*(d.runs() for d in datums), strict=True)
-    shift = np.array(starts[:-1]).repeat([len(f) for f in first])
+    first, lengths, paid, logprobs = zip(*[d.runs() for d in datums], strict=True)
     counts = [len(part) for part in logprobs]
     every = np.concatenate(lengths)
-    before = places(np.concatenate(first) + shift - 1, every)
+    shift = np.array(starts[:-1]).repeat([len(f) for f in first])
+    before = places(np.concatenate(first) + shift - 1, every, np.int32)
     advantages = np.concatenate(paid).repeat(every)
-    tokens = Tokens(
-        logprobs=_tensor(np.concatenate(logprobs), device),
-        advantages=_tensor(np.zeros_like(advantages) if pack.anchor else advantages, device),
-        weight=_tensor((np.zeros if pack.anchor else np.ones)(len(before), np.float32), device),
-        versions=_tensor(np.array([d.policy_version for d in datums]).repeat(counts), device),
-        segment=_tensor(counting(len(datums)).repeat(counts), device),
-        n_segments=len(datums),
+    known = (
+        np.concatenate(logprobs),
+        np.zeros_like(advantages) if pack.anchor else advantages,
+        np.full(len(before), 0 if pack.anchor else 1, np.float32),
+        np.array([d.policy_version for d in datums], np.int32).repeat(counts),
+        counting(len(datums), np.int32).repeat(counts),
     )
+    tokens = Tokens(*_tensors(device, *known), n_segments=len(datums))
     if pack.layout == "tree":
         return _in_tree(datums, before + 1, tokens, device)
-    ids = np.concatenate([d.token_ids for d in datums], dtype=np.int64)
-    return MicroBatch(
-        token_ids=_tensor(ids[None], device),
-        # they restart with each sequence
-        positions=_tensor(np.concatenate([counting(n) for n in sizes])[None], device),
-        segments=Segments(tuple(sizes), _tensor(np.array(starts, np.int32), device)),
-        before=_tensor(before, device),
-        targets=_tensor(ids[1:].take(before), device),
-        tokens=tokens,
+    ids = np.concatenate([d.token_ids for d in datums])
+    positions = np.concatenate([counting(n, np.int32) for n in sizes])  # they restart with each sequence
+    ids_, positions_, borders, before_, targets = _tensors(
+        device, ids[None], positions[None], np.array(starts, np.int32), before, ids[1:].take(before)
     )
+    return MicroBatch(ids_, positions_, Segments(tuple(sizes), borders), before_, targets, tokens)
 
 
-def _tensor(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """The array itself on a CPU, a copy elsewhere."""
-    tensor = torch.from_numpy(array)
-    return tensor if device.type == "cpu" else tensor.to(device)
+def _tensors(device: torch.device, *arrays: np.ndarray) -> list[torch.Tensor]:
+    """The arrays themselves on a CPU, copies elsewhere."""
+    tensors = [torch.from_numpy(array) for array in arrays]
+    return tensors if device.type == "cpu" else [tensor.to(device) for tensor in tensors]
 
 
 def _in_tree(datums: Sequence[Datum], at: np.ndarray, tokens: Tokens, device: torch.device) -> MicroBatch:
@@ -247,11 +246,11 @@ def _in_tree(datums: Sequence[Datum], at: np.ndarray, tokens: Tokens, device: to
     place = np.concatenate(trie.where)
     mine, first, pick = np.unique(place[at], return_index=True, return_inverse=True)
     return MicroBatch(
-        token_ids=torch.as_tensor(trie.token_ids, dtype=torch.int64, device=device)[None],
-        positions=torch.as_tensor(trie.positions, dtype=torch.int64, device=device)[None],
+        token_ids=torch.as_tensor(trie.token_ids, dtype=torch.int32, device=device)[None],
+        positions=torch.as_tensor(trie.positions, dtype=torch.int32, device=device)[None],
         segments=Branches(trie.nodes, block_mask(trie.ends, device) if device.type == "cuda" else None),
-        before=torch.as_tensor(place[at - 1][first], dtype=torch.int64, device=device),
-        targets=torch.as_tensor(trie.token_ids[mine], dtype=torch.int64, device=device),
+        before=torch.as_tensor(place[at - 1][first], dtype=torch.int32, device=device),
+        targets=torch.as_tensor(trie.token_ids[mine], dtype=torch.int32, device=device),
         tokens=tokens,
         pick=torch.as_tensor(pick, dtype=torch.int64, device=device),
     )

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -30,17 +30,32 @@ ROWS = 2_048
 """Rows that are decoded at once: few enough to be in the processor's cache still when they are used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some chosen rows that follow each other. Lists: values and int64 lengths, 0 for null; n rows."""
+class Lists(NamedTuple):
+    """n lists one behind the other. offsets: int32[n + 1], where each begins in `values` and the last one ends; null is
+    a list of none."""
+
+    values: NDArray[Any]
+    offsets: NDArray[np.int32]
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """int32[n]."""
+        lengths: NDArray[np.int32] = self.offsets[1:] - self.offsets[:-1]
+        return lengths
+
+    @property
+    def joined(self) -> NDArray[Any]:
+        """The values of all lists."""
+        return self.values[self.offsets[0] : self.offsets[-1]]
+
+
+class Block(NamedTuple):
+    """Some chosen rows that follow each other: ids are int32, log-probabilities float32, versions int32[n]."""
 
     base_turns: pa.Array
-    prompts: NDArray[np.int32]
-    prompt_lengths: NDArray[np.int64]
-    completions: NDArray[np.int32]
-    completion_lengths: NDArray[np.int64]
-    logprobs: NDArray[np.float32]
-    logprob_lengths: NDArray[np.int64]
+    prompts: Lists
+    completions: Lists
+    logprobs: Lists
     versions: NDArray[np.int32]
 
 
@@ -144,15 +159,12 @@ def _taken(array: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
 
 def _block(batch: pa.RecordBatch) -> Block:
     prompts, completions, logprobs = (_flat(batch[name]) for name in TOKENS[1:4])
-    versions = batch["policy_version"].to_numpy(zero_copy_only=False).astype(np.int32)
-    return Block(batch["base_turn"], *prompts, *completions, *logprobs, versions)
+    versions = batch["policy_version"].to_numpy(zero_copy_only=False)
+    return Block(batch["base_turn"], prompts, completions, logprobs, versions.astype(np.int32, copy=False))
 
 
-def _flat(lists: pa.ListArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """(values, lengths) of a list column."""
-    offsets = np.asarray(lists.offsets)
-    values = lists.values[int(offsets[0]) : int(offsets[-1])]
-    return values.to_numpy(zero_copy_only=False), np.diff(offsets).astype(np.int64)
+def _flat(lists: pa.ListArray) -> Lists:
+    return Lists(lists.values.to_numpy(zero_copy_only=False), lists.offsets.to_numpy())
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

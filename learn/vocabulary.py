@@ -176,9 +176,9 @@ class TokenLogprob(torch.autograd.Function):
 
 
 def _inside(targets: torch.Tensor, entries: slice) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which targets lie in a tile, and their column there (0 for the others)."""
+    """Which targets lie in a tile, and their column there (0 for the others), int64 as gather and scatter want it."""
     inside = (targets >= entries.start) & (targets < entries.stop)
-    return inside, torch.where(inside, targets - entries.start, 0)
+    return inside, torch.where(inside, targets - entries.start, 0).long()
 
 
 def _zero_sum(part: torch.Tensor) -> torch.Tensor:

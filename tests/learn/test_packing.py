@@ -11,7 +11,7 @@ from learn.config import EngineConfig
 from learn.measures import Measures
 from learn.network import Network
 from learn.objective import Objective
-from learn.packing import Pack, micro_batch, plan_packs
+from learn.packing import Pack, _best_fit, _spread, micro_batch, plan_packs
 from sera_data.errors import ConfigError
 
 LENGTHS = [5, 9, 2, 14, 7, 7, 3]
@@ -130,6 +130,34 @@ def test_positions_restart_and_no_token_predicts_across_a_border(make_datums):
     assert batch.segments.cumulative.tolist() == [0, 3, 7]
     assert 2 not in batch.before.tolist()  # the last token of the first sequence predicts nothing
     assert len(batch.targets) == sum(d.n_trained for d in datums)
+
+
+@pytest.mark.parametrize("share", ["off", "on"])
+def test_whole_numbers_of_a_micro_batch_take_four_bytes(make_datums, share):
+    (pack,) = plan_packs(make_datums(LENGTHS), budget=1000, share=share).packs
+    batch = micro_batch(pack)
+    found = (batch.token_ids, batch.positions, batch.before, batch.targets, batch.tokens.versions, batch.tokens.segment)
+    assert {tensor.dtype for tensor in found} == {torch.int32}
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(30, 60))
+@settings(max_examples=80, deadline=None)
+def test_parts_are_filled_as_they_are_described(sizes, budget):
+    """Filling counts in one number a part; here in sums, the first of equal parts first."""
+    order = sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)
+    full: list[list[int]] = []
+    for place in order:
+        rooms = [(budget - sum(sizes[i] for i in part), index) for index, part in enumerate(full)]
+        fits = [index for room, index in sorted(rooms) if room >= sizes[place]]
+        if not fits:
+            full.append([])
+        full[fits[0] if fits else -1].append(place)
+    assert _best_fit(order, sizes, budget) == full
+    even: list[list[int]] = [[] for _ in full]
+    for place in order:
+        min(even, key=lambda part: sum(sizes[i] for i in part)).append(place)
+    fits = all(sum(sizes[i] for i in part) <= budget for part in even)
+    assert _spread(order, sizes, len(full), budget) == (even if fits else None)
 
 
 def test_attention_refuses_what_it_cannot_honour(tiny_model):
