@@ -59,6 +59,7 @@ def plan(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override of the config, a.b=value; may be repeated.")
     ] = None,
+    save: Annotated[Path | None, typer.Option(help="File that gets the same JSON too, whatever is printed.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON: bytes, seconds, tokens.")] = False,
 ) -> None:
     """Plan a loop: memory of a GPU by ZeRO stage, calls and tokens by role, store bytes, hours, cost.
@@ -69,6 +70,7 @@ def plan(
     """
     from learn.config import LoopConfig
     from learn.plan_report import body, print_plan
+    from learn.state_file import replace_file
     from sera_data.config import load_config
 
     extra = [f"learn.method={json.dumps(method)}"] if method else []
@@ -84,6 +86,8 @@ def plan(
         assume=_pairs(assume or [], option="--assume"),
     )
     outlook = _outlook(terms, notes, prices=prices, gpu_hour=gpu_hour)
+    if save is not None:
+        replace_file(save, f"{json.dumps(body(outlook))}\n".encode())
     if as_json:
         typer.echo(json.dumps(body(outlook)))
     else:

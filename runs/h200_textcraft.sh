@@ -59,8 +59,7 @@ field() { # FILE EXPRESSION: of a JSON file, named `body`
 plan() { # NAME ARGUMENTS...: memory, tokens, hours and cost, as tables and as JSON
   local name=$1
   shift
-  sera plan --config "$config" "${machine[@]}" "$@" | tee "$out/$name.txt" >&2
-  sera plan --config "$config" "${machine[@]}" "$@" --json >"$out/$name.json"
+  sera plan --config "$config" "${machine[@]}" "$@" --save "$out/$name.json" | tee "$out/$name.txt" >&2
 }
 
 evaluate() { # VERSION POLICY: success under the protocol; finished ones are read back

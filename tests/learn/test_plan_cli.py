@@ -142,8 +142,10 @@ def test_wrong_arguments_are_refused_in_words(arguments, word):
         CliRunner().invoke(app, ["--json", *arguments], catch_exceptions=False)
 
 
-def test_the_tables_fit_a_terminal_and_name_their_sources():
-    result = CliRunner().invoke(app, ["--config", str(TEXTCRAFT), *CLUSTER, "--gpu-hour", "3"], catch_exceptions=False)
+def test_the_tables_fit_a_terminal_and_name_their_sources(tmp_path):
+    asked, saved = ["--config", str(TEXTCRAFT), *CLUSTER, "--gpu-hour", "3"], tmp_path / "plan.json"
+    result = CliRunner().invoke(app, [*asked, "--save", str(saved)], catch_exceptions=False)
+    assert json.loads(saved.read_text()) == plan(*asked)
     assert "each of 13 epochs, first 0" in " ".join(result.stdout.split())
     assert "collect speed: stated: limits of h200 x shares" in result.stdout
 
