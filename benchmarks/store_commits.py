@@ -34,7 +34,9 @@ def rows_of_unit(number: int) -> dict[str, list[dict]]:
     rows["tasks"] = [{**rows["tasks"][0], "task_id": f"{task_id(number)}{i}"} for i in range(ROWS)]
     rows["updates"] = [update(number, i) for i in range(ROWS)]
     rows["evals"] = [evaluation(number, i) for i in range(ROWS)]
-    return {name: rows[name][:ROWS] if name != "turns" else keyframes(rows[name])[:ROWS] for name in TABLES}
+    return {
+        name: rows[name][:ROWS] if name != "turns" else keyframes(rows[name])[:ROWS] for name in TABLES if name in rows
+    }
 
 
 def keyframes(turns: list[dict]) -> list[dict]:

@@ -1,4 +1,4 @@
-"""The contract between collectors, learners and auditors: ten tables, the rubric and score models.
+"""The contract between collectors, learners and auditors: eleven tables, the rubric and score models.
 
 Invariant: nothing here imports the other packages; everything else imports this. Importing it is cheap: PyArrow loads
 when a name that needs it is used, so the engine of the learner runs where only torch and DeepSpeed are installed.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from schemas.branches import BRANCHES
     from schemas.evals import EVALS
     from schemas.labels import LABELS
+    from schemas.logprobs import LOGPROBS
     from schemas.nodes import NODES
     from schemas.rubric import Rubric, RubricItem, rubric_from_json
     from schemas.rubrics import RUBRICS
@@ -39,6 +40,7 @@ __all__ = [
     "BRANCHES",
     "EVALS",
     "LABELS",
+    "LOGPROBS",
     "NODES",
     "RUBRICS",
     "RUNS",

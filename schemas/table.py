@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import pyarrow as pa
 
@@ -55,7 +56,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table: `key` is unique over a store (over an epoch for `tasks`); `sort` is the sealed order."""
+    """One table: `key` is unique over a store (over an epoch for `tasks`); `sort` is the sealed order.
+
+    sealed: whether a sealed directory always has its file, or only `with_rows`, as an overlay that few epochs have.
+    """
 
     name: str
     doc: str
@@ -63,6 +67,7 @@ class Table:
     sort: tuple[str, ...]
     columns: tuple[Column, ...]
     row_group: int = 65_536
+    sealed: Literal["always", "with_rows"] = "always"
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""The version of the ten table schemas.
+"""The version of the table schemas.
 
 Invariant: within one major version columns are only added, and added columns are nullable; a rename
 or a change of type is a new major version with a named loader for the old one (`sera data migrate`).

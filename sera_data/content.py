@@ -38,9 +38,14 @@ def content_hash(store: Store, directory: str | Place) -> str:
 
 
 def table_hashes(path: Place, source: Source) -> dict[str, str]:
-    """Content hash of each table of one directory."""
+    """Content hash of each table of one directory; an overlay without rows is no part of it."""
     connection = connect_tables(Listing(path, (source,)))
-    return {name: _table_hash(table, ordered_batches(connection, table, table.key)) for name, table in TABLES.items()}
+    held = {name for name, _, rows, _ in source.files if rows}
+    return {
+        name: _table_hash(table, ordered_batches(connection, table, table.key))
+        for name, table in TABLES.items()
+        if table.sealed == "always" or name in held
+    }
 
 
 def directory_hash(tables: Mapping[str, str | None]) -> str:

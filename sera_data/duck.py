@@ -1,4 +1,4 @@
-"""DuckDB connections over a listing: the ten tables and the derived views by name.
+"""DuckDB connections over a listing: the tables and the derived views by name.
 
 Invariant: a view lists its files explicitly and has exactly the columns of `schemas/`; columns that older files lack
 are null. The views work on an empty store. `tasks` is distinct over epochs; `task_rows` are the rows as stored. Which

@@ -1,8 +1,9 @@
 """Seal: a plan's shards, checked, sorted and compacted into one directory that never changes.
 
 Invariant: the directory appears by one call of the medium, complete with `seal.json` (shards, rows, sha256, min/max
-tree_id per file, content hash per table), or not at all. It holds all ten tables, at most 250,000 turns a file. Nothing
-is sealed that breaks a check of `checks/*.sql`; earlier seals count as known rows for foreign keys.
+tree_id per file, content hash per table), or not at all. It holds ten tables and those overlays that have rows, at most
+250,000 turns a file. Nothing is sealed that breaks a check of `checks/*.sql`; earlier seals count as known rows for
+foreign keys.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from schemas.table import Table
     from sera_data.store import Store
 
-MAX_ROWS = {"turns": 250_000}
+MAX_ROWS = {"turns": 250_000, "logprobs": 250_000}
 """Most rows in one file of a table; 2,000,000 for the tables not named here."""
 
 
@@ -74,7 +75,11 @@ def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[
     connection = checked_connection(store, plan, sources)
     staging = store.medium.stage(f"seal-{plan.name}")
     try:
-        tables = {name: write_table(connection, table, staging) for name, table in TABLES.items()}
+        tables = {
+            name: write_table(connection, table, staging)
+            for name, table in TABLES.items()
+            if table.sealed == "always" or _has_rows(sources, name)
+        }
         connection.close()
         written = Source(
             plan.name,
@@ -106,6 +111,10 @@ def _publish(store: Store, plan: Plan, shards: Sequence[str], missing: Sequence[
         store.medium.publish_directory(staging, target, last=lambda: _close(store, plan, missing))
     finally:
         store.medium.unstage(staging)
+
+
+def _has_rows(sources: Sequence[Source], name: str) -> bool:
+    return any(table == name and rows for source in sources for table, _, rows, _ in source.files)
 
 
 def _close(store: Store, plan: Plan, missing: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a seal checks before it writes: keys, foreign keys, groups, branches, order stamps, the token rule.
+"""What a seal checks before it writes: keys, foreign keys, groups, branches, order stamps, the token rule, overlays.
 
 Invariant: each check is one query in `checks/*.sql` that returns (id, fault) rows and returns none on sound data. It
 reads `fresh.<table>` (the plan's shards) and `known.<table>` (fresh + what earlier seals hold of the plan's epoch,
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from sera_data.plan import Plan
     from sera_data.store import Store
 
-CHECKS = ("runs", "references", "groups", "nodes", "branches", "order_stamps", "token_rule")
+CHECKS = ("runs", "references", "groups", "nodes", "branches", "order_stamps", "token_rule", "logprobs")
+OF_OVERLAYS = ("logprobs",)
+"""Checks of an overlay, which would read all turns for nothing where the plan has no rows of it."""
 ACROSS_EPOCHS = ("tasks", "evals")
 """Tables that are compared with all earlier seals; the ids of the others hold the epoch, so its own seals suffice."""
 IN_MEMORY_BYTES = 32 * 2**20
@@ -53,6 +55,8 @@ def checked_connection(store: Store, plan: Plan, sources: Sequence[Source]) -> d
         connection.execute(f"create view known.{name} as from fresh.{name} union all from earlier.{name}")
     faults = _key_faults(connection)
     for check in CHECKS:
+        if check in OF_OVERLAYS and not fresh.rows(check):
+            continue
         sql = files("sera_data").joinpath("checks", f"{check}.sql").read_text(encoding="utf-8")
         faults += [f"{check}: {name}: {fault}" for name, fault in connection.sql(sql).fetchall()]
     faults += _place_faults(connection, plan)

@@ -89,7 +89,7 @@ class Store:
         held_out: float | None = None,
         queries: Sequence[str] | None = None,
     ) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with the ten tables and the derived views of one view of the store.
+        """A DuckDB connection with the tables and the derived views of one view of the store.
 
         With `files="own"` its queries can read this view's files and no other file of the machine. `held_out`: only the
         tasks that this share holds out of training (learn's `hold_out`). `queries`: what will be asked, which connects

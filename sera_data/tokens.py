@@ -58,6 +58,21 @@ def require_token_rule(turns: Iterable[Turn]) -> None:
             _require_prompt(turn, _rebuilt(turn, by_id, prompts))
 
 
+def require_aligned(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Check every `logprobs` row of a shard by itself; RowError names the first that is not finite or not counted."""
+    for row in rows:
+        values = row["logprobs"]
+        if row["n_tokens"] != len(values):
+            fault = f"n_tokens is {row['n_tokens']}, got {len(values)} logprobs"
+        elif not all(map(math.isfinite, values)):
+            index, value = next((i, v) for i, v in enumerate(values) if not math.isfinite(v))
+            fault = f"logprob {index} is {value}; logprobs must be finite"
+        else:
+            continue
+        msg = f"logprobs of turn {row['turn_id']} in run {row['run_id']}: {fault}"
+        raise RowError(msg, hint="the weights or the vocabulary mask are not those that sampled the turn")
+
+
 def full_prompt(turn: Turn, by_id: Mapping[str, Turn], known: dict[str, list[int]]) -> list[int]:
     """The full prompt of a turn with ids, rebuilt along its base turns; `known` remembers those of earlier ones."""
     for link in reversed(_unknown_chain(turn, by_id, known)):

@@ -22,7 +22,7 @@ from sera_data.medium import Staging
 from sera_data.plan import Plan
 from sera_data.rows import require_columns, row_name, to_arrow
 from sera_data.store import Store
-from sera_data.tokens import require_token_rule
+from sera_data.tokens import require_aligned, require_token_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,7 @@ class ShardWriter:
         self._tables = {name: to_arrow(TABLES[name], rows) for name, rows in self._rows.items() if rows}
         optional = {c.name: None for c in TABLES["turns"].columns if c.nullable}
         require_token_rule({**optional, **row} for row in self._rows["turns"])
+        require_aligned(self._rows["logprobs"])
 
     def _write(self, staging: Staging) -> dict[str, dict[str, Any]]:
         files = {}

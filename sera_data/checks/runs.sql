@@ -6,6 +6,7 @@ shards as (
         union select shard_id from fresh.rubrics union select shard_id from fresh.branches
         union select shard_id from fresh.labels union select shard_id from fresh.scores
         union select shard_id from fresh.updates union select shard_id from fresh.evals
+        union select shard_id from fresh.logprobs
     )
 )
 select s.shard_id, 'the shard has no row in runs'

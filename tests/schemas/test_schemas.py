@@ -11,13 +11,17 @@ from schemas import SCHEMA_VERSION, TABLES, rubric_from_json, score_from_json, w
 from schemas.version import major
 
 TEN = ["runs", "tasks", "nodes", "turns", "rubrics", "branches", "labels", "scores", "updates", "evals"]
+OVERLAYS = ["logprobs"]
 
 
-def test_there_are_ten_tables():
-    assert list(TABLES) == TEN
+def test_every_epoch_has_ten_tables_and_may_have_overlays():
+    assert list(TABLES) == [*TEN, *OVERLAYS]
+    assert {name: table.sealed for name, table in TABLES.items() if table.sealed != "always"} == dict.fromkeys(
+        OVERLAYS, "with_rows"
+    )
 
 
-@pytest.mark.parametrize("name", TEN)
+@pytest.mark.parametrize("name", [*TEN, *OVERLAYS])
 def test_every_column_is_documented_and_keys_exist(name):
     table = TABLES[name]
     names = [c.name for c in table.columns]
