@@ -1,4 +1,4 @@
-"""`sera refresh`: judge stored branches again, without playing anything.
+"""`sera refresh`: judge stored branches again, without playing anything; commands of other packages may join.
 
 Invariant: the commands can be killed and repeated; they continue their own plan and end with the same rows. What was
 collected is never changed: new rubrics and scores are shards of an addition.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collect.refresh_config import RefreshConfig
     from schemas.words import Role
 
+GROUP = "sera.refresh"
 app = typer.Typer(
     help="Judge stored branches again.\n\nExample: sera refresh rubrics runs/store --policy pocket --k 4",
     pretty_exceptions_enable=False,
@@ -217,3 +219,12 @@ def _plan(store: Any, config: RefreshConfig, policies: dict[Role, Policy]) -> di
         * (config.k if config.work == "rubrics" else 1),
         "units_by_epoch": {str(epoch): len(units) for epoch, units in selection.units.items()},
     }
+
+
+def _add_registered() -> None:
+    """Commands that other packages add to `sera refresh` by the entry-point group `sera.refresh`."""
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        app.command(entry.name)(entry.load())
+
+
+_add_registered()

@@ -51,14 +51,17 @@ class Spans:
     heads: NDArray[np.int64]
 
 
-def bulk_datums(files: Sequence[Path], rows: pl.DataFrame) -> list[Datum] | None:
-    """Datums of the credit rows of one stage, ordered by group and trajectory; None: not of the ordinary form."""
+def bulk_datums(files: Sequence[Path], rows: pl.DataFrame, *, logprobs: pa.Table | None = None) -> list[Datum] | None:
+    """Datums of the credit rows of one stage, ordered by group and trajectory; None: not of the ordinary form.
+
+    logprobs: turn_id and logprobs of turns whose stored log-probabilities are replaced.
+    """
     if rows.is_empty():
         return []
     rows, heads = _by_trajectory(rows)
     chosen = choose(files, rows["turn_id"].to_arrow().cast(pa.string()))
     flat = None if chosen is None else _read(chosen)
-    if chosen is None or flat is None:
+    if chosen is None or flat is None or (logprobs is not None and not _replace(flat, chosen, logprobs)):
         return None
     spans = _spans(rows, heads, flat, chosen.found)
     return None if spans is None else _cut(rows, flat, spans)
@@ -104,6 +107,20 @@ def _read(chosen: Chosen) -> Flat | None:
     first = np.flatnonzero(chosen.starts)
     begins = np.repeat((starts - prompts)[first], np.diff(first, append=len(starts)))
     return Flat(tokens[:at], logprobs[:said], starts, stops, begins, versions)
+
+
+def _replace(flat: Flat, chosen: Chosen, logprobs: pa.Table) -> bool:
+    """Put other log-probabilities in the place of those read; False when a list is not as long as its completion."""
+    turn_ids, lists = (logprobs[name].combine_chunks() for name in ("turn_id", "logprobs"))
+    at = pc.index_in(turn_ids, value_set=chosen.turn_ids)
+    known = at.is_valid()
+    at, lists = at.filter(known).to_numpy().astype(np.int64), lists.filter(known)
+    lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
+    spoken = flat.stops - flat.starts
+    if (lengths != spoken[at]).any():
+        return False
+    flat.logprobs[places((np.cumsum(spoken) - spoken)[at], lengths)] = pc.list_flatten(lists).to_numpy()
+    return True
 
 
 def _chained(bases: pa.Array, chosen: Chosen) -> bool:

@@ -214,6 +214,10 @@ class LearnConfig(Config):
     refresh: str | None = Field(
         default=None, description="Refresh run whose rubrics and scores the rubric stage reads; null: the trees' own."
     )
+    logprobs: str | None = Field(
+        default=None,
+        description="Run of `sera refresh logprobs` whose log-probabilities stand for the engine's; null: none.",
+    )
     hold_out: float = Field(
         default=0.0, ge=0, lt=1, description="Share of the tasks that no stage trains on, kept for the audit."
     )

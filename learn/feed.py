@@ -20,6 +20,7 @@ from learn.credit import Credit, compute_credit, hash_rows
 from learn.datum import Datum
 from learn.depth_weights import times, weigh
 from learn.filters import filters_of, require_something
+from learn.given_logprobs import given_logprobs, require_given
 from learn.refreshed import held_out
 from learn.registered import query
 from learn.rule import Method
@@ -95,6 +96,7 @@ class Feed:
             )
             for stage in self.schedule.stages
         }
+        require_given(self.credit, config.logprobs, self.order)
 
     def next(self, *, version: int, done: int, consumed: Mapping[str, int]) -> Meal:
         """The meal of the update that takes `version` further, after `done` updates or skips of the phase."""
@@ -115,7 +117,8 @@ class Feed:
         if not groups:
             empty = self._why_empty(stage, used)
             return Meal(stage, (), [], hash_rows(rows), len(dropped), skip_reason=empty, exhausted=True)
-        built = build_datums(self.connection, rows, read="one_by_one" if self.n_spelled else "auto")
+        given = given_logprobs(self.connection, self.config.logprobs, rows["turn_id"])
+        built = build_datums(self.connection, rows, read="one_by_one" if self.n_spelled else "auto", logprobs=given)
         datums = weigh(list(built), rule=self.method.depth_weights)
         self._require_honest(datums, stage, version)
         reason = None if datums else "no datum: the groups have no trainable token"

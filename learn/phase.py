@@ -29,6 +29,7 @@ from learn.epochs import choose_epoch
 from learn.export import export_policy, policy_path
 from learn.feed import Feed, Meal, rules_sha256, where_of
 from learn.filters import filters_sha256
+from learn.given_logprobs import require_run
 from learn.lora import merged, write_adapter
 from learn.objective import objective_of
 from learn.packing import Plan as PackingPlan
@@ -110,6 +111,7 @@ def open_phase(
     """Check the start policy and find the epoch: the newest sealed collect epoch unless one is named."""
     chosen = choose_epoch(store, epoch)
     require_refresh(store, config.refresh, chosen)
+    require_run(store, config.logprobs, chosen)
     return Phase(store, config, method, read_policy_directory(policy), out, chosen)
 
 
@@ -136,6 +138,7 @@ def phase_hashes(phase: Phase) -> dict[str, str | None]:
     where, filtered = where_of(phase.config), filters_sha256(phase.config, phase.parent.version)
     return {
         **({"filter_hash": filtered} if filtered else {}),
+        **({"logprobs": phase.config.logprobs} if phase.config.logprobs else {}),
         "collect_hash": read_plan(phase.store, f"e{phase.epoch:06d}").config_hash,
         "where_hash": None if where is None else where.sha256,
         "config_hash": phase.config.hash(),

@@ -14,6 +14,7 @@ from collect.policy_directory import read_policy_directory
 from learn.config import LearnConfig
 from learn.epochs import choose_epoch
 from learn.feed import Feed, schedule_of
+from learn.given_logprobs import require_run
 from learn.refreshed import require_refresh
 from learn.rule import Method
 from learn.stores import further_stores
@@ -28,6 +29,7 @@ def rehearse(store: Path, config: LearnConfig, method: Method, policy: Path, epo
     parent = read_policy_directory(policy)
     chosen = choose_epoch(opened, epoch)
     require_refresh(opened, config.refresh, chosen)
+    require_run(opened, config.logprobs, chosen)
     listing = list_beside(opened.listing(view="sealed", epochs=[chosen]), further_stores(config.stores))
     with connect(listing) as connection:
         confine(connection, listing)

@@ -59,33 +59,45 @@ def build_datums(
     *,
     chunk: int = CHUNK,
     read: Literal["auto", "one_by_one"] = "auto",
+    logprobs: pa.Table | None = None,
 ) -> Iterator[Datum]:
     """Datums of credit rows (see Credit.training_rows), ordered by stage, group and trajectory.
 
     Advantages are those of the rows; depth weights come later, on the batch. Raises StoreError for a credited turn
     whose tokens, log-probabilities or base turn are not in the store. Ordinary turns of a store on disk are read in
     bulk (`learn.bulk`), all others one by one, as is everything where the connection shows more than the files hold.
+    logprobs: turn_id and logprobs of turns whose stored log-probabilities are replaced.
     """
     files = local_files(connection) if read == "auto" else []
     for _, part in rows.sort("stage").group_by("stage", maintain_order=True):
-        found = _in_bulk(files, part)
-        yield from _one_by_one(connection, part, chunk=chunk) if found is None else found
+        found = _in_bulk(files, part, logprobs)
+        yield from _one_by_one(connection, part, chunk=chunk, logprobs=logprobs) if found is None else found
 
 
-def _in_bulk(files: Sequence[Path], rows: pl.DataFrame) -> list[Datum] | None:
+def _in_bulk(files: Sequence[Path], rows: pl.DataFrame, logprobs: pa.Table | None) -> list[Datum] | None:
     try:
-        return bulk_datums(files, rows) if files else None
+        return bulk_datums(files, rows, logprobs=logprobs) if files else None
     except (pa.ArrowException, OSError):
         return None  # reading the same files through the connection says which one is damaged
 
 
-def _one_by_one(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame, *, chunk: int) -> Iterator[Datum]:
+def _one_by_one(
+    connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame, *, chunk: int, logprobs: pa.Table | None = None
+) -> Iterator[Datum]:
     trajectories = _trajectories(rows)
+    given = {} if logprobs is None else _given(logprobs)
     for start in range(0, len(trajectories), chunk):
         part = trajectories[start : start + chunk]
         turns, siblings = _read_turns(connection, [t for one in part for t in one.spans])
+        for name in turns.keys() & given.keys():
+            turns[name].logprobs = given[name]
         for trajectory in part:
             yield from trajectory_datums(trajectory, turns, siblings)
+
+
+def _given(logprobs: pa.Table) -> dict[str, NDArray[np.float32]]:
+    pairs = zip(logprobs["turn_id"].to_pylist(), logprobs["logprobs"], strict=True)
+    return {name: np.asarray(values.values, dtype=np.float32) for name, values in pairs}
 
 
 def trajectory_datums(
@@ -93,9 +105,9 @@ def trajectory_datums(
 ) -> list[Datum]:
     """The datums of one trajectory; `siblings` names, per credited turn, the turns of its node in order."""
     needed = {t for credited in trajectory.spans for t in siblings.get(credited, (credited,))}
-    paths = _paths([turns[t] for t in sorted(needed) if t in turns], trajectory)
+    found = paths([turns[t] for t in sorted(needed) if t in turns], trajectory)
     datums: list[Datum] = []
-    for path, owned in paths:
+    for path, owned in found:
         datum_id = f"{trajectory.trajectory_id}@{trajectory.stage}.{len(datums)}"
         datums.append(_datum(datum_id, trajectory, path, owned))
     return datums
@@ -152,7 +164,7 @@ def _turn(batch: pa.RecordBatch, row: int) -> Turn:
     )
 
 
-def _paths(turns: Sequence[Turn], trajectory: Trajectory) -> list[tuple[list[Turn], set[str]]]:
+def paths(turns: Sequence[Turn], trajectory: Trajectory) -> list[tuple[list[Turn], set[str]]]:
     """Chains of turns from a keyframe, each with the credited turns that are trained in it.
 
     Usually one chain. A turn that extends the middle of a chain starts a copy, whose shared part is not trained again.
@@ -172,7 +184,7 @@ def _paths(turns: Sequence[Turn], trajectory: Trajectory) -> list[tuple[list[Tur
             raise StoreError(msg)
         cut = next(i for i, t in enumerate(inner) if t.turn_id == turn.base_turn)
         chains.append([*inner[: cut + 1], turn])
-    paths = []
+    found = []
     taken: set[str] = set()
     for chain in chains:
         owned = {t.turn_id for t in chain if t.turn_id in trajectory.spans} - taken
@@ -180,8 +192,8 @@ def _paths(turns: Sequence[Turn], trajectory: Trajectory) -> list[tuple[list[Tur
         while chain and chain[-1].turn_id not in owned:
             chain.pop()
         if chain:
-            paths.append((chain, owned))
-    return paths
+            found.append((chain, owned))
+    return found
 
 
 def _datum(datum_id: str, trajectory: Trajectory, path: Sequence[Turn], owned: set[str]) -> Datum:

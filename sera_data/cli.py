@@ -31,7 +31,7 @@ ABOUT: dict[str, str] = {
     "worlds": "List the registered worlds",
     "collect": "Collect trees into a store",
     "label": "Add labels of a judge or a program to stored nodes",
-    "refresh": "Write rubrics and scores of stored branches again",
+    "refresh": "Write rubrics, scores and log-probabilities again for what is stored",
     "eval": "Evaluate a policy on tasks",
     "methods": "List the methods, or show one with its switches",
     "credit": "Show the credit of a store under a method",
