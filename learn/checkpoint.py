@@ -8,12 +8,13 @@ run lineage or ZeRO stage is refused by name.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import random
 import shutil
-import subprocess
-import sys
+from argparse import Namespace
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,21 +171,42 @@ def needs_conversion(state: State, world_size: int) -> bool:
 
 
 def convert(checkpoint: Checkpoint, ranks: Ranks) -> None:
-    """Make the universal form of a checkpoint beside its shards, once; every rank calls this."""
+    """Make the universal form of a checkpoint beside its shards, once; every rank calls this.
+
+    It is done in this process, one shard after another: a process of its own would import DeepSpeed anew, and one that
+    has a process group must not fork helpers.
+    """
     target = checkpoint.path / "universal"
     if ranks.first and not target.exists():
         staging = checkpoint.path / ".tmp-universal"
         shutil.rmtree(staging, ignore_errors=True)
-        command = [sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal", "--inject_missing_state"]
-        source, output = str(checkpoint.path / "engine"), str(staging / "engine")
-        done = subprocess.run([*command, "--input_folder", source, "--output_folder", output], capture_output=True)
-        if done.returncode:
-            msg = (
-                f"cannot convert {checkpoint.path} from {checkpoint.state.world_size} ranks: {_last_line(done.stderr)}"
-            )
-            raise CheckpointError(msg, hint=f"continue with {checkpoint.state.world_size} ranks")
+        try:
+            _to_universal(checkpoint.path / "engine", staging / "engine")
+        except SeraError:  # stopped by a signal
+            raise
+        except Exception as error:  # torch, pickle and DeepSpeed's own assertions: all are about what lies there
+            size, said = checkpoint.state.world_size, " ".join(str(error).split())[:300]
+            msg = f"cannot convert {checkpoint.path} from {size} ranks: {type(error).__name__}: {said}"
+            raise CheckpointError(msg, hint=f"continue with {size} ranks") from error
         staging.rename(target)
     ranks.barrier()
+
+
+def _to_universal(source: Path, target: Path) -> None:
+    """DeepSpeed's own converter, without its talk on stdout."""
+    from deepspeed.checkpoint import ds_to_universal
+
+    options = Namespace(
+        input_folder=str(source),
+        output_folder=str(target),
+        num_extract_workers=1,
+        num_merge_workers=1,
+        keep_temp_folder=False,
+        strict=True,
+        inject_missing_state=True,
+    )
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        ds_to_universal.main(options)
 
 
 def random_states() -> dict[str, Any]:
@@ -233,8 +255,3 @@ def _prune(root: Path, keep: int) -> None:
     whole = sorted(p for p in root.glob("c[0-9]*") if (p / STATE).is_file())
     for path in whole[:-keep]:
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _last_line(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no message"

@@ -18,6 +18,7 @@ from learn import checkpoint as module
 from learn.checkpoint import (
     CheckpointError,
     State,
+    convert,
     latest,
     load,
     needs_conversion,
@@ -42,6 +43,7 @@ STATE = State(
     rows=[{"update": 0, "loss": 0.1 + 0.2}],
 )
 ROOT = Path(__file__).parents[2]
+ALONE = Ranks(0, 1, torch.device("cpu"))
 
 
 class Shards:
@@ -162,6 +164,14 @@ def test_only_cut_shards_need_conversion():
     cut = State(**{**vars_of(STATE), "zero": 2, "world_size": 2})
     assert needs_conversion(cut, 1)
     assert not needs_conversion(cut, 2)
+
+
+def test_shards_that_cannot_be_converted_are_named_with_the_way_out(tmp_path):
+    state = State(**{**vars_of(STATE), "zero": 2, "world_size": 2})
+    found = save(tmp_path, Shards(b"no shard of DeepSpeed"), state, keep=1)
+    with pytest.raises(CheckpointError, match=r"cannot convert .*c000000 from 2 ranks: .*continue with 2 ranks"):
+        convert(found, ALONE)
+    assert not (found.path / "universal").exists()
 
 
 SAVER = """
