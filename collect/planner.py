@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from collect.recipes import Recipe, RecipeBook
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: scripted agents make thousands a turn, and a frozen one takes three times as long
 class Craft:
     """One craft call: `count` items of `item` by `times` executions from the totals in `needs`."""
 
@@ -67,6 +67,24 @@ def plan_in_order(
         crafts.append(Craft(item, times * recipe.makes, times, needs))
     crafts.reverse()
     return Plan(tuple(crafts), missing)
+
+
+def crafts_in_order(
+    recipes: Mapping[str, Recipe], inventory: Mapping[str, int], targets: Mapping[str, int], order: Iterable[str]
+) -> int:
+    """How many crafts `plan_in_order` has, without the plan."""
+    demand = {item: count + inventory.get(item, 0) for item, count in targets.items()}
+    crafts = 0
+    for item in order:
+        short = demand.get(item, 0) - inventory.get(item, 0)
+        recipe = recipes.get(item) if short > 0 else None
+        if recipe is None:
+            continue
+        times = -(-short // recipe.makes)
+        for name, count in recipe.needs.items():
+            demand[name] = demand.get(name, 0) + count * times
+        crafts += 1
+    return crafts
 
 
 def consumers_first(recipes: Mapping[str, Recipe], targets: Iterable[str]) -> tuple[str, ...]:

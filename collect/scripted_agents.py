@@ -145,7 +145,7 @@ def _load(belief: Belief, targets: Mapping[str, int]) -> _Load:
 
 def _left(belief: Belief, load: _Load) -> int:
     """Craft calls that remain when a child has made the load."""
-    return len(belief.plan_for(belief.lacking(), belief.after(load.targets, load.crafts)).crafts)
+    return belief.crafts_for(belief.lacking(), belief.after(load.targets, load.crafts))
 
 
 def _fits(load: _Load, situation: Situation) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collect.planner import Craft, Plan, consumers_first, plan_in_order
+from collect.planner import Craft, Plan, consumers_first, crafts_in_order, plan_in_order
 from collect.recipes import Recipe, is_base_name
 from collect.world import Action, Event
 
@@ -53,13 +53,20 @@ class Belief:
         """Crafts to the lacking targets by the known recipes; items without a known recipe show as missing."""
         return self.plan_for(self.lacking())
 
-    def plan_for(self, targets: Mapping[str, int], stock: Mapping[str, int] | None = None) -> Plan:
-        """The same for any targets and stock."""
+    def plan_for(self, targets: Mapping[str, int]) -> Plan:
+        """The same for any targets."""
+        return plan_in_order(self.recipes, self.stock, targets, self._order(targets))
+
+    def crafts_for(self, targets: Mapping[str, int], stock: Mapping[str, int]) -> int:
+        """How many crafts lead to any targets from any stock."""
+        return crafts_in_order(self.recipes, stock, targets, self._order(targets))
+
+    def _order(self, targets: Mapping[str, int]) -> tuple[str, ...]:
         key = tuple(sorted(targets))
         order = self._orders.get(key)
         if order is None:
             order = self._orders[key] = consumers_first(self.recipes, key)
-        return plan_in_order(self.recipes, self.stock if stock is None else stock, targets, order)
+        return order
 
     def after(self, targets: Mapping[str, int], crafts: Sequence[Craft] | None = None) -> dict[str, int]:
         """Stock after a child that makes the targets as this agent would."""

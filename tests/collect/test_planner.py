@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect.planner import exact_need, plan, published_need
+from collect.planner import consumers_first, crafts_in_order, exact_need, plan, published_need
 from collect.recipes import recipe_book
 from collect.textcraft import TextCraft, inventory
 from collect.world import Action, Agent
@@ -52,6 +52,8 @@ def test_what_is_lacking_is_named():
     made = plan(book, {"m3_ore": 1}, {"m2_i2_12": 6})
     assert not made.solvable
     assert made.missing["m3_ore"] == 1
+    order = consumers_first(book.recipes, ["m2_i2_12"])
+    assert crafts_in_order(book.recipes, {"m3_ore": 1}, {"m2_i2_12": 6}, order) == len(made.crafts)
 
 
 @given(st.integers(0, 400), st.integers(1, 5), st.integers(0, 10**6))
@@ -75,6 +77,8 @@ def test_every_craft_of_a_plan_is_needed(index, count, salt):
     intermediate = rng.choice(sorted(book.recipes))
     stock[intermediate] = stock.get(intermediate, 0) + rng.randint(1, 3)
     made = plan(book, stock, {item: count})
+    order = consumers_first(book.recipes, [item])
+    assert crafts_in_order(book.recipes, stock, {item: count}, order) == len(made.crafts)
     names = [craft.item for craft in made.crafts]
     assert len(set(names)) == len(names)
     assert replay(book, stock, {item: count}, made.crafts)
