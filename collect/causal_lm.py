@@ -15,18 +15,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
-from transformers.cache_utils import Cache
-from transformers.utils.logging import disable_progress_bar
 
 from collect.model_files import require_weights
 from collect.slots import Row
+from collect.thin_transformers import transformers
 from sera_data.errors import UsageError
 
 FIRST_CAPACITY = 256
 
 
-class SlotCache(Cache):
+class SlotCache(transformers.Cache):
     """Keys and values per layer as (slots, kv heads, capacity, dim), written and read for the rows of one step."""
 
     def __init__(self, slots: int, max_context: int) -> None:
@@ -94,8 +92,8 @@ class CausalDecoder:
         if not isinstance(kind, torch.dtype):
             msg = f"dtype must be float32, bfloat16 or float16, got {dtype!r}"
             raise UsageError(msg)
-        disable_progress_bar()
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
+        transformers.utils.logging.disable_progress_bar()
+        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
             directory, dtype=kind, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
         )
         model, report = loaded

@@ -57,18 +57,19 @@ def find_gguf(source: Path) -> Path:
 def _save(file: Path, made: Path) -> None:
     """Read the GGUF file and write the model in float32, its tokenizer and its chat template."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()
-    tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    from collect.thin_transformers import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     if not tokenizer.chat_template:
         msg = f"{file} carries no chat template, so no agent can talk with it"
         raise UsageError(msg, hint="take the GGUF of an instruction-tuned model")
-    quantised: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    causal: Any = transformers.AutoModelForCausalLM
+    quantised = causal.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     plain = {key: value for key, value in quantised.config.to_dict().items() if key != "quantization_config"}
     config = type(quantised.config).from_dict({**plain, "dtype": "float32"})
-    model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)  # the read one refuses to be saved
+    model = causal.from_config(config, dtype=torch.float32)  # the read one refuses to be saved
     model.load_state_dict(quantised.state_dict())
     model.save_pretrained(made, safe_serialization=True)
     tokenizer.save_pretrained(made)

@@ -95,9 +95,9 @@ def keep_less(model: nn.Module) -> int:
 
 
 def _silus() -> tuple[type, ...]:
-    from transformers.activations import ACT2FN
+    from collect.thin_transformers import transformers
 
-    return (type(ACT2FN["silu"]),)
+    return (type(transformers.activations.ACT2FN["silu"]),)
 
 
 def _norm(self: Any, hidden_states: torch.Tensor) -> torch.Tensor:

@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
 
+from collect.thin_transformers import transformers
 from learn.flex_tree import attend_flex
 from learn.rows_attention import attend_rows
 from learn.tree_attention import attend_tree
@@ -107,4 +107,4 @@ def _kernel(
     return cast("torch.Tensor", out)[None]
 
 
-AttentionInterface.register(NAME, attend)
+transformers.AttentionInterface.register(NAME, attend)

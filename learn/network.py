@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM
-from transformers.utils.logging import disable_progress_bar
 
 from collect.model_files import loading_faults, require_weights
 from collect.model_files import read_mask as read_allowed
+from collect.thin_transformers import transformers
 from learn.activations import keep_less
 from learn.attention import NAME
 from learn.config import LoraConfig
@@ -69,9 +68,9 @@ def load_network(
 
     With `lora` only its new adapters are trained.
     """
-    disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()
     with loading_faults(directory):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
             directory, dtype=dtype, attn_implementation=NAME, local_files_only=True, output_loading_info=True
         )
     model, report = loaded

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -224,3 +225,9 @@ def test_too_few_effective_samples_stop_all_ranks_with_the_same_number(by_ranks)
     assert len({text for text, _ in said}) == 1
     assert "effective sample size 0." in said[0][0]
     assert all(same for _, same in said)
+
+
+@pytest.mark.slow
+def test_no_rank_has_imported_what_it_does_not_use(by_ranks):
+    assert find_spec("sklearn") is not None  # it is there, and transformers would
+    assert [found["unused"] for found in by_ranks[2]] == [[], []]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from collect.thin_transformers import UNUSED, transformers
 from learn.attention import NAME
 from learn.config import EngineConfig, OptimizerConfig
 from learn.datum import Datum
@@ -23,7 +23,7 @@ from learn.ranks import join, leave
 
 def model(seed=0):
     torch.manual_seed(seed)
-    config = Qwen3Config(
+    config = transformers.Qwen3Config(
         vocab_size=37,
         hidden_size=16,
         intermediate_size=24,
@@ -35,7 +35,7 @@ def model(seed=0):
         initializer_range=0.3,
         attn_implementation=NAME,
     )
-    return Qwen3ForCausalLM(config)
+    return transformers.Qwen3ForCausalLM(config)
 
 
 def datum(index, length):
@@ -128,7 +128,8 @@ def everything(ranks):
 def main():
     ranks = join()
     # every rank writes, so that the test sees that none of them hangs or thinks otherwise
-    Path(f"{sys.argv[1]}.{ranks.rank}").write_text(json.dumps(everything(ranks)))
+    found = {**everything(ranks), "unused": [name for name in UNUSED if name in sys.modules]}
+    Path(f"{sys.argv[1]}.{ranks.rank}").write_text(json.dumps(found))
     leave()
 
 
