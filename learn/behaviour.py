@@ -21,8 +21,8 @@ from sera_data.errors import StoreError, UsageError
 from sera_data.store import Store
 
 BEHAVIOUR = "behaviour"
-EXPORTS = ("policies/*", "*/policies/*", "*/*/policies/*")
-"""Where a run's exports lie below its directory; those of a loop are in learn/policies, of `sera compare` deeper."""
+EXPORTS = ("policies/*", "*/policies/*")
+"""Where a run's exports lie below its directory; those of a loop are in learn/policies."""
 SHOWN = 6
 LONGEST_NAME = 255
 """Of a file; longer texts, such as SQL, are no paths and are not asked for."""

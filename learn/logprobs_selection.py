@@ -26,6 +26,8 @@ from sera_data.store import Store
 
 COLUMNS = ("turn_id", "node_id", "tree_id", "group_id")
 Unit = Mapping[str, Any]
+ENDS = ("", chr(0x10FFFF))
+"""Before and after every tree id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Selection:
 
     def owed(self) -> Owed:
         """All that is owed beside the open plans of this run, in epochs without one; `samplers` are of all."""
-        self._ask(None)
+        self._ask([])
         taken = {plan.epoch for plan in own_plans(self.store, self.config)}
         trees: dict[int, list[tuple[str, int]]] = {}
         turns = tokens = 0
@@ -83,12 +85,12 @@ class Selection:
         """Configurations, as JSON, of the runs that sampled."""
         return [text for (text,) in self.connection.execute(query("logprobs_specs")).fetchall()]
 
-    def _ask(self, trees: Sequence[str] | None) -> None:
-        first, last = (trees[0], trees[-1]) if trees else (None, None)
+    def _ask(self, trees: Sequence[str]) -> None:
+        first, last = (trees[0], trees[-1]) if trees else ENDS
         values = {"epochs": self.epochs, "run_id": self.config.run_id, "column": self.column}
         with blaming(self.connection):
             self.connection.execute(
-                query("logprobs_owed"), {**values, "first": first, "last": last, "trees": list(trees or [""])}
+                query("logprobs_owed"), {**values, "first": first, "last": last, "trees": list(trees)}
             )
 
 

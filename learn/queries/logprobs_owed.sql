@@ -1,6 +1,7 @@
 -- The turns of $epochs whose log-probabilities are still to be computed for $run_id, with the weights that sampled them
--- as `runs` names them (null where it does not): trainable ones with a completion, of $trees (which lie from $first to $last)
--- where they are given, and of the $column values in `chosen` where a where file named some ('all': none was given).
+-- as `runs` names them (null where it does not): trainable ones with a completion, of $trees (all, where that is empty)
+-- between $first and $last, by which files are pruned, and of the $column values in `chosen` where a where file named
+-- some ('all': none was given).
 create or replace temp table owed as
 with served as (
     select distinct run_id, shard_id, p.role, p.name, p.version, p.weights_sha256
@@ -26,7 +27,8 @@ left join served as s
 anti join (select turn_id from logprobs where run_id = $run_id) as done on done.turn_id = t.turn_id
 where t.trainable and len(t.completion_ids) > 0
     and list_contains($epochs, t.epoch)
-    and ($first is null or (t.tree_id between $first and $last and list_contains($trees, t.tree_id)))
+    and t.tree_id between $first and $last
+    and (len($trees) = 0 or list_contains($trees, t.tree_id))
     and (
         $column = 'all'
         or case $column

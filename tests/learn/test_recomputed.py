@@ -30,7 +30,7 @@ from tests.learn.puppet import Puppet, make_policy
 from tests.learn.test_phase import PLAYED, collect_epoch
 
 PHASE = ("schedule=execution:1", "updates_per_collect=1", "optimizer.lr=1e-3", "method=rao")
-SMALL = LogprobsConfig(tokens_per_unit=4_000)
+SMALL = LogprobsConfig(tokens_per_unit=12_000)
 
 
 def skew(logprobs):
@@ -139,6 +139,7 @@ class Killed(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_killed_it_leaves_whole_units_and_the_same_command_ends_with_the_same_rows(root, done, monkeypatch):
     store, commits = sd.open(root / "store"), []
     commit = logprobs_job._Job._commit
@@ -212,9 +213,10 @@ def test_weights_that_are_not_at_hand_are_refused_by_name(root, tmp_path, capsys
     assert not sd.open(root / "store").logprobs.files
 
 
-def test_with_them_the_first_ratios_are_one_and_without_them_they_are_the_engines(done):
+def test_with_them_the_first_ratios_are_one_and_without_them_they_are_the_engines(done, tmp_path):
     root, summary = done
-    (own,) = learn(root, f"logprobs={summary.run_id}", out="again").rows
+    result = learn(root, f"logprobs={summary.run_id}", out="again")
+    (own,) = result.rows
     assert own["n_datums"] > 0
     assert own["ratio_mean"] == pytest.approx(1, abs=1e-5)
     assert own["ratio_max"] == pytest.approx(1, abs=1e-5)
@@ -223,18 +225,12 @@ def test_with_them_the_first_ratios_are_one_and_without_them_they_are_the_engine
     assert engine["datum_ids"] == own["datum_ids"]
     assert engine["mismatch"] > 0.02
     assert engine["ratio_max"] > 1.05
-
-
-def test_a_replay_takes_them_again_to_the_bit(done, tmp_path):
-    root, summary = done
-    result = learn(root, f"logprobs={summary.run_id}", "name=once", out="once")
-    store = sd.open(root / "store")
+    store = sd.open(root / "store")  # a replay takes them again, to the bit
     snapshot = sd.read_snapshot(store, next(p.stem for p in store.layout.snapshots.glob(f"{result.run_id}*")))
     assert snapshot.hashes["logprobs"] == summary.run_id
     policy = root / "learn" / "policies" / "v000000"
     (repeated,) = replay_run(store, result.run_id, policy=policy, out=tmp_path, ranks=join())
-    assert repeated.differences == ()
-    assert repeated.updates == 1
+    assert (repeated.differences, repeated.updates) == ((), 1)
 
 
 @pytest.mark.slow
