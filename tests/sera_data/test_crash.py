@@ -59,6 +59,12 @@ def template(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="module")
+def rows(template):
+    """What a new process sees in the stores with one unit and with both; every copy of them begins so."""
+    return {name: counts(template / name) for name in ("one", "two")}
+
+
 def commit(path):
     store = sd.open(path)
     return write_unit(store, sd.read_plan(store, "e000000"), "u0001", ROWS["u0001"])
@@ -80,8 +86,8 @@ def calls(template):
     return out
 
 
-def commit_survives(template, fault, at):
-    old, new = counts(template / "one"), counts(template / "two")
+def commit_survives(template, rows, fault, at):
+    old, new = rows["one"], rows["two"]
     with tempfile.TemporaryDirectory() as place:
         path = Path(shutil.copytree(template / "one", Path(place) / "s"))
         _, error = run(lambda: commit(path), at=at, fault=fault)
@@ -95,10 +101,10 @@ def commit_survives(template, fault, at):
         assert counts(path) == new
 
 
-def seal_survives(template, at):
+def seal_survives(template, rows, at):
+    before = rows["two"]
     with tempfile.TemporaryDirectory() as place:
         path = Path(shutil.copytree(template / "two", Path(place) / "s"))
-        before = counts(path)
         run(lambda: seal(path), at=at)
         store = sd.open(path)
         assert store.sealed_names() in ([], ["e000000"])
@@ -117,28 +123,28 @@ def moments(n):
 @pytest.mark.parametrize("fault", [Crash, full_disk], ids=["crash", "full disk"])
 @settings(SETTINGS, max_examples=4)
 @given(data=st.data())
-def test_a_commit_is_there_whole_or_not_at_all(template, calls, fault, data):
-    commit_survives(template, fault, data.draw(moments(calls["commit"])))
+def test_a_commit_is_there_whole_or_not_at_all(template, rows, calls, fault, data):
+    commit_survives(template, rows, fault, data.draw(moments(calls["commit"])))
 
 
 @settings(SETTINGS, max_examples=2)
 @given(data=st.data())
-def test_a_seal_is_there_whole_or_not_at_all(template, calls, data):
-    seal_survives(template, data.draw(moments(calls["seal"])))
+def test_a_seal_is_there_whole_or_not_at_all(template, rows, calls, data):
+    seal_survives(template, rows, data.draw(moments(calls["seal"])))
 
 
 @pytest.mark.slow
 @settings(SETTINGS, max_examples=24)
 @given(data=st.data())
-def test_many_moments_of_a_commit(template, calls, data):
-    commit_survives(template, data.draw(st.sampled_from([Crash, full_disk])), data.draw(moments(calls["commit"])))
+def test_many_moments_of_a_commit(template, rows, calls, data):
+    commit_survives(template, rows, data.draw(st.sampled_from([Crash, full_disk])), data.draw(moments(calls["commit"])))
 
 
 @pytest.mark.slow
 @settings(SETTINGS, max_examples=12)
 @given(data=st.data())
-def test_many_moments_of_a_seal(template, calls, data):
-    seal_survives(template, data.draw(moments(calls["seal"])))
+def test_many_moments_of_a_seal(template, rows, calls, data):
+    seal_survives(template, rows, data.draw(moments(calls["seal"])))
 
 
 @pytest.mark.parametrize("at", range(1, 8))
