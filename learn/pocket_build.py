@@ -136,7 +136,7 @@ def make_practice(ground: Ground, model: Any, work: Path, *, allowed: Sequence[i
     if not path.is_file():
         half = write_policy(model, work, allowed=allowed, out=work / "half")
         policy = open_policy(str(half), options={"slots": 128})
-        lessons = practise(ground, policy, trees=recipe.practice, seed=PRACTICE_SEED)
+        lessons = practise(ground, policy, recipe=recipe, seed=PRACTICE_SEED)
         _tokenised(lessons, work, spoken="last").save(path)
     return Sequences.load(path)
 

@@ -55,10 +55,10 @@ class Ground:
     """One world for a pocket policy.
 
     train_tasks: (block, count) -> tasks. held_out_tasks: (seed, count) -> tasks. teacher: scripted policy that shows
-    all roles, with its options. coach: its options when it corrects the half-trained policy. trouble: how an answer
-    starts after which it always does. recipe: how much is generated. words: texts that are one token. piece: what
-    stands between phrases. context: longest sequence. batch_tokens: size of a training batch. shipped: the directory
-    of the policy that ships.
+    all roles, with its options. practice: its options when it writes and scores for the half-trained policy. coach: its
+    options when it corrects that policy. trouble: how an answer starts after which it most often does. recipe: how much
+    is generated. words: texts that are one token. piece: what stands between phrases. context: longest sequence.
+    batch_tokens: size of a training batch. shipped: the directory of the policy that ships.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Ground:
     settings: Settings
     teacher: str
     options: Mapping[str, Any]
+    practice: Mapping[str, Any]
     coach: Mapping[str, Any]
     trouble: tuple[str, ...]
     recipe: Recipe

@@ -17,7 +17,7 @@ from collect.policies import open_policy
 from collect.policy import Completion, Identity, Message, Policy, Renderer, Request
 from collect.services import TreePlan
 from collect.tree import run_tree
-from learn.pocket_ground import Ground
+from learn.pocket_ground import Ground, Recipe
 from schemas.words import Role
 from sera_data.canonical import derive_seed
 
@@ -61,13 +61,13 @@ class CoachedPolicy:
         """Nothing of its own to free."""
 
 
-def practise(ground: Ground, policy: Policy, *, trees: int, seed: int) -> list[Lesson]:
+def practise(ground: Ground, policy: Policy, *, recipe: Recipe, seed: int) -> list[Lesson]:
     """Lessons from trees of the policy with eight branches a delegation: calls, rubrics and scores."""
     acting = CoachedPolicy(policy, open_policy(ground.teacher, options=dict(ground.coach)), ground.trouble)
-    teacher = open_policy(ground.teacher, options={})
+    teacher = open_policy(ground.teacher, options=dict(ground.practice))
     policies: dict[Role, Policy] = {"act": acting, "writer": teacher, "scorer": teacher}
     services = ground.services(policies, rubrics=True, k=8)
-    tasks = ground.train_tasks(seed, trees)
+    tasks = ground.train_tasks(seed, recipe.practice)
     room = asyncio.Semaphore(64)
 
     async def play(index: int) -> list[Lesson]:
@@ -77,6 +77,6 @@ def practise(ground: Ground, policy: Policy, *, trees: int, seed: int) -> list[L
         return [Lesson(chat.role, chat.messages) for chat in chats if chat.role != "act"]
 
     async def play_all() -> list[list[Lesson]]:
-        return await asyncio.gather(*(play(index) for index in range(trees)))
+        return await asyncio.gather(*(play(index) for index in range(recipe.practice)))
 
     return [*(lesson for found in asyncio.run(play_all()) for lesson in found), *acting.lessons]

@@ -3,6 +3,10 @@
 Invariant: worlds of training (1000-1499) and of the check (5000-5099) never meet, so that recipes are read and not
 remembered; an item, a number up to 20 and a weight of one or two digits are one token each.
 
+The teacher has two habits: some agents claim to be done as soon as something was made on the way, and some children as
+soon as they have looked a recipe up. A policy that learned from it fails by habit and not by chance alone, so a lower
+temperature does not heal it, and training has something to change.
+
 Run: ``sera pocket build --out DIR``.
 """
 
@@ -24,6 +28,13 @@ SMALL = {"items_per_tier": 8, "max_tier": 3}
 BUDGETS = Budgets(turns=(14, 10, 8), depth=2)
 VARIANTS = 8
 TIERS = (1, 2, 3)
+HABITS = {"hasty": 0.22, "shirk": 0.18}
+TEACHER = {
+    **HABITS,
+    "slips": {0.0: 0.7, 0.05: 0.2, 0.22: 0.1},
+    "gates": {"right": 0.35, "under": 0.17, "finish": 0.24, "no_error": 0.24},
+    "substance": 0.28,
+}
 ITEM = re.compile(r"raw_[oat][0-7]|[mc][0-7]_ore|[mcoat][0-7]_i[1-3]")
 PIECE = re.compile(ITEM.pattern + "|" + DIGITS)
 
@@ -65,10 +76,11 @@ GROUND = Ground(
     held_out_tasks=held_out_tasks,
     settings=settings,
     teacher="scripted:teacher",
-    options={},
-    coach={"slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
+    options=TEACHER,
+    practice=TEACHER,
+    coach={"shirk": HABITS["shirk"], "slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
     trouble=("Error", "Refused"),
-    recipe=Recipe(),
+    recipe=Recipe(warm=21, late=4, practice=300),
     words=(*items(), *NUMBERS, *WEIGHTS, "},{", "> "),
     piece=PIECE,
     context=1024,

@@ -87,6 +87,7 @@ GROUND = Ground(
     settings=settings,
     teacher="scripted:teacher",
     options={"slips": SLIPS, "gates": GATES},
+    practice={},
     coach={"slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
     trouble=("[rejected]", "Error", "Refused"),
     recipe=Recipe(trees=250, warm=12, late=4, rubric_share=1.0, practice=150),

@@ -236,10 +236,12 @@ def loss_of(
 
     whole: sum of the weights that the mean is over, where these rows are a part of a batch; None = of these rows.
     """
-    logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
-    losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
-    own = spoken[:, 1:].flatten().float()
-    weights = own + prompt_weight * (real[:, 1:].flatten().float() - own)
+    targets, own = ids[:, 1:], spoken[:, 1:].float()
+    weights = own + prompt_weight * (real[:, 1:].float() - own)
+    asked = weights > 0  # most of a lesson's tokens are context; what nobody asks for is not predicted
+    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][asked]
+    losses = torch.nn.functional.cross_entropy(model.lm_head(hidden).float(), targets[asked], reduction="none")
+    own, weights = own[asked], weights[asked]
     loss = (losses * weights).sum() / (weights.sum() if whole is None else whole)
     return loss, float((losses.detach() * own).sum()), float(own.sum())
 

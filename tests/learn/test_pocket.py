@@ -115,7 +115,7 @@ def test_only_replies_and_their_ends_are_spoken(chats, data, folder):
 
 
 def test_lessons_teach_the_coach_s_reply_and_nothing_else(built, folder):
-    lessons = practise(GROUND, open_policy(str(built), options={"slots": 8}), trees=2, seed=5)
+    lessons = practise(GROUND, open_policy(str(built), options={"slots": 8}), recipe=Recipe(practice=2), seed=5)
     acts = [lesson for lesson in lessons if lesson.role == "act"]
     assert acts
     assert all(json.loads(lesson.messages[-1].content)["tool"] for lesson in acts)
