@@ -4,8 +4,8 @@ Invariant: worlds of training (1000-1499) and of the check (5000-5099) never mee
 remembered; an item, a number up to 20 and a weight of one or two digits are one token each.
 
 The teacher has two habits: some agents claim to be done as soon as something was made on the way, and some children as
-soon as they have looked a recipe up. A policy that learned from it fails by habit and not by chance alone, so a lower
-temperature does not heal it, and training has something to change.
+soon as they have looked a recipe up. What was learned from it fails at temperature 1 for more than its own mistakes;
+greedily it does not, because being honest stays the likelier reply. Most rubrics miss one habit or the other.
 
 Run: ``sera pocket build --out DIR``.
 """
