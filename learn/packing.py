@@ -215,14 +215,15 @@ def micro_batch(pack: Pack, device: torch.device | str = "cpu") -> MicroBatch:
     shift = np.array(starts[:-1]).repeat([len(f) for f in first])
     before = places(np.concatenate(first) + shift - 1, every, np.int32)
     advantages = np.concatenate(paid).repeat(every)
-    known = (
+    sampled, paid_, weight, versions, segment = _tensors(
+        device,
         np.concatenate(logprobs),
         np.zeros_like(advantages) if pack.anchor else advantages,
         np.full(len(before), 0 if pack.anchor else 1, np.float32),
         np.array([d.policy_version for d in datums], np.int32).repeat(counts),
         counting(len(datums), np.int32).repeat(counts),
     )
-    tokens = Tokens(*_tensors(device, *known), n_segments=len(datums))
+    tokens = Tokens(sampled, paid_, weight, versions, segment, n_segments=len(datums))
     if pack.layout == "tree":
         return _in_tree(datums, before + 1, tokens, device)
     ids = np.concatenate([d.token_ids for d in datums])
