@@ -86,8 +86,8 @@ class Loop:
         except (KeyError, TypeError, ValueError) as error:
             msg = f"{path} is damaged: {error}"
             raise LoopError(msg, hint=DAMAGED) from None
-        if config != self.config.resolved():
-            changed = _changed(config, self.config.resolved())
+        # when to stop changes nothing of what was done, so whoever has looked may go on
+        if changed := [key for key in _changed(config, self.config.resolved()) if key != "stop"]:
             msg = f"{self.out} holds a loop with another config; different here: {', '.join(changed)}"
             raise LoopError(msg, hint="give another --out, or the config that it was started with")
         self.steps = steps

@@ -185,7 +185,7 @@ def _end(played: Any) -> None:
 
     steps = ", ".join(f"{bias:+.3f}" for bias in played.divergence["biases"])
     msg = f"score minus label rose over two epochs ({steps}, epochs {played.divergence['epochs']}), so it ended"
-    raise GateFailed(msg, hint=f"see 'sera audit {played.store}'; stop: never goes on all the same")
+    raise GateFailed(msg, hint=f"see 'sera audit {played.store}'; with --set stop=never it goes on all the same")
 
 
 def _play(played: Any, until: tuple[str, int] | None) -> None:

@@ -319,6 +319,10 @@ def test_the_loop_ends_when_scores_run_away_from_labels(make, tmp_path):
     again.play()
     assert again.divergence == loop.divergence
     assert len(world.events) == asked  # started again it neither goes on nor asks again
+    told = make(world, config.model_copy(update={"stop": "never"}))
+    told.play()
+    assert told.divergence is None
+    assert len(told.steps) == 12
 
 
 def test_a_loop_that_is_told_so_goes_on(make, tmp_path):
