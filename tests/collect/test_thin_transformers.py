@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import pytest
@@ -36,4 +37,5 @@ def test_a_fault_inside_shows_the_package_again(package):
 
 
 def test_it_is_the_library_itself():
-    assert transformers is sys.modules["transformers"]
+    assert transformers.__version__ == version("transformers")
+    assert transformers.Qwen3Config.model_type == "qwen3"
