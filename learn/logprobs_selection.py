@@ -17,9 +17,8 @@ from collect.label_selection import sealed_epochs
 from learn.behaviour import Sampler
 from learn.logprobs_config import LogprobsConfig
 from learn.registered import query
-from learn.rule import one_select_of
+from learn.where import name_rows
 from sera_data.damage import blaming
-from sera_data.errors import ConfigError
 from sera_data.layout import parse_plan_name
 from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.store import Store
@@ -133,22 +132,8 @@ def _choose(connection: duckdb.DuckDBPyConnection, where: str | None) -> str:
     connection.execute("create temp table chosen (value varchar)")
     if where is None:
         return "all"
-    statement = one_select_of(where, what="--where")
-    if statement.named_parameters:
-        msg = f"--where has parameters: {', '.join(sorted(statement.named_parameters))}"
-        raise ConfigError(msg, hint="write the values into the SQL, so that its text says what was chosen")
-    try:
-        with blaming(connection):
-            connection.execute(f"create or replace temp table where_part as\n{where}")
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error as error:
-        msg = f"--where does not run: {' '.join(str(error).split())}"
-        raise ConfigError(msg) from None
-    columns = connection.sql("from where_part limit 0").columns
-    if len(columns) != 1 or columns[0] not in COLUMNS:
-        msg = f"--where returns {', '.join(columns)}; allowed is one column: {', '.join(COLUMNS)}"
-        raise ConfigError(msg, hint="for example: select turn_id from turns where role = 'act'")
+    example = "select turn_id from turns where role = 'act'"
+    column = name_rows(connection, where, what="--where", columns=COLUMNS, example=example)
     connection.execute("insert into chosen select distinct columns(*)::varchar from where_part")
     connection.execute("drop table where_part")
-    return str(columns[0])
+    return column

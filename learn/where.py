@@ -9,6 +9,7 @@ Run: ``sera credit STORE --where my.sql``, ``sera learn --where my.sql ...``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import duckdb
 from learn.registered import query
 from learn.rule import one_select, one_select_of
 from sera_data.canonical import sha256_text
+from sera_data.damage import blaming
 from sera_data.errors import ConfigError
 
 COLUMNS = ("group_id", "tree_id", "node_id", "trajectory_id", "turn_id")
@@ -50,28 +52,46 @@ def read_where(path: Path) -> Where:
 
 
 def _require_plain(where: Where) -> None:
-    statement = one_select_of(where.sql, what=f"where {where.name}")
+    require_plain(where.sql, what=f"where {where.name}")
+
+
+def require_plain(sql: str, *, what: str) -> None:
+    """ConfigError unless it is one SELECT without parameters."""
+    statement = one_select_of(sql, what=what)
     if statement.named_parameters:
         names = ", ".join("$" + name for name in sorted(statement.named_parameters))
-        msg = f"where {where.name} has parameters: {names}"
-        raise ConfigError(msg, hint="write the values into the SQL, so that its hash says what was trained")
+        msg = f"{what} has parameters: {names}"
+        raise ConfigError(msg, hint="write the values into the SQL, so that its hash says what was chosen")
 
 
 def apply_where(own: duckdb.DuckDBPyConnection, where: Where) -> None:
     """Set `selected` in `credited` to what the SQL names; ConfigError for SQL that does not run or name one thing."""
-    _require_plain(where)
     own.execute(query("where_rows"))
+    example = "select group_id from credit_rows where stage = 'execution'"
+    column = name_rows(own, where.sql, what=f"where {where.name}", columns=COLUMNS, example=example)
+    own.execute(query("where_apply"), {"column": column})
+    own.execute("drop view credit_rows")
+    own.execute("drop table where_part")
+
+
+def name_rows(
+    connection: duckdb.DuckDBPyConnection, sql: str, *, what: str, columns: Sequence[str], example: str
+) -> str:
+    """Make the table `where_part` of what the SQL names, and return its one column, which must be one of `columns`.
+
+    what: how messages call the SQL. ConfigError for SQL that does not run or names something else.
+    """
+    require_plain(sql, what=what)
     try:
-        own.execute(f"create or replace temp table where_part as\n{where.sql}")
+        with blaming(connection):
+            connection.execute(f"create or replace temp table where_part as\n{sql}")
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
-        msg = f"where {where.name} does not run: {' '.join(str(error).split())}"
+        msg = f"{what} does not run: {' '.join(str(error).split())}"
         raise ConfigError(msg) from None
-    columns = own.sql("from where_part limit 0").columns
-    if len(columns) != 1 or columns[0] not in COLUMNS:
-        msg = f"where {where.name} returns {', '.join(columns)}; allowed is one column: {', '.join(COLUMNS)}"
-        raise ConfigError(msg, hint="for example: select group_id from credit_rows where stage = 'execution'")
-    own.execute(query("where_apply"), {"column": columns[0]})
-    own.execute("drop view credit_rows")
-    own.execute("drop table where_part")
+    found = connection.sql("from where_part limit 0").columns
+    if len(found) != 1 or found[0] not in columns:
+        msg = f"{what} returns {', '.join(found)}; allowed is one column: {', '.join(columns)}"
+        raise ConfigError(msg, hint=f"for example: {example}")
+    return str(found[0])
