@@ -3,8 +3,10 @@
 #
 #   examples/pocket_learns.sh [DIRECTORY] [JOBS]        default: runs/pocket_learns 2
 #
-# Chains: base (the shipped weights), seed1 and seed2 (20 execution updates each), control (the same with shuffled credit),
-# rubric (12 rubric updates). Each is resumable: killed at any moment and started again, it continues. Nothing here chooses
+# Chains: base (the shipped weights); seed1 and seed2 (20 execution updates each, every agent paid by the program's verdict);
+# control (seed 1 with shuffled credit); rubric (12 rubric updates); untrained1 and untrained2 (20 execution updates paid by
+# rubrics of the policy itself, which never learned to write them); trained1 and trained2 (the same, rubrics by the policy of
+# chain rubric). Each is resumable: killed at any moment and started again, it continues. Nothing here chooses
 # a checkpoint or a learning rate: the last policy of a chain is the one that is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,9 +29,18 @@ evaluate() { # NAME POLICY: temperature 1 on 400 tasks x 4, greedy on the same, 
   "${base[@]}" --tasks "$out/held_out_100.jsonl" --samples 8 --temperature 1 --protocol at8 >"$out/$1.at8.json"
 }
 
-train() { # NAME SEED METHOD CONFIG
-  sera loop --config "$4" --out "$out/$1" --set "seed=$2" --set "learn.method=$3" --json \
-    >"$out/$1.loop.json"
+train() { # NAME SEED METHOD CONFIG [MORE...]
+  local name=$1 seed=$2 method=$3 config=$4
+  shift 4
+  sera loop --config "$config" --out "$out/$name" --set "seed=$seed" --set "learn.method=$method" "$@" --json \
+    >"$out/$name.loop.json"
+}
+
+execution() { # NAME SEED METHOD [MORE...]: 20 execution updates, then all measurements
+  local name=$1 seed=$2 method=$3
+  shift 3
+  train "$name" "$seed" "$method" configs/pocket_learns.yaml "$@"
+  evaluate "$name" "$(last_policy "$name")"
 }
 
 last_policy() { # NAME
@@ -45,18 +56,24 @@ probe() { # NAME WRITER: held-out delegations, rubrics by WRITER, everything els
 chain() {
   case $1 in
     base) evaluate base pocket; probe base pocket ;;
-    seed1) train seed1 1 sera configs/pocket_learns.yaml; evaluate seed1 "$(last_policy seed1)" ;;
-    seed2) train seed2 2 sera configs/pocket_learns.yaml; evaluate seed2 "$(last_policy seed2)" ;;
-    control) train control 1 sera_shuffled configs/pocket_learns.yaml; evaluate control "$(last_policy control)" ;;
+    seed[12]) execution "$1" "${1#seed}" rao ;;
+    control) execution control 1 rao_shuffled ;;
+    untrained[12]) execution "$1" "${1#untrained}" rubric_reward ;;
+    trained[12])
+      execution "$1" "${1#trained}" external_writer --set "collect.policy.roles.writer=$(last_policy rubric)" ;;
     rubric) train rubric 3 sera configs/pocket_rubrics.yaml; probe rubric "$(last_policy rubric)" ;;
-    *) echo "error: no chain '$1'; allowed: base seed1 seed2 control rubric" >&2; exit 2 ;;
+    *) echo "error: no chain '$1'; allowed: base rubric control seed1 seed2 untrained1 untrained2 trained1 trained2" >&2; exit 2 ;;
   esac
   echo "chain $1 done after $SECONDS s" >&2
 }
-export -f evaluate train last_policy probe chain
+export -f evaluate train execution last_policy probe chain
 
 held_out held_out.jsonl 400 7
 held_out held_out_100.jsonl 100 8
 held_out held_out_300.jsonl 300 9
-printf '%s\n' ${CHAINS:-seed1 seed2 base control rubric} | xargs -P "$jobs" -I{} bash -c 'set -euo pipefail; chain {}'
+play() { # CHAINS...: side by side
+  printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c 'set -euo pipefail; chain {}'
+}
+play ${CHAINS:-seed1 seed2 rubric base control untrained1 untrained2}
+[ -n "${CHAINS:-}" ] || play trained1 trained2 # with the writer that chain rubric made
 python examples/pocket_learns.py "$out"
