@@ -1,7 +1,7 @@
 """A Ray job with an accident, run as a process by test_ray: `python ray_lab.py STORE ACCIDENT`; prints JSON at the end.
 
-ACCIDENT happens when the first trees have finished: `kill` ends a replica that has work with -9, `SIGTERM` or another
-signal strikes the driver, `die` kills every replica, again and again, `none` is none.
+ACCIDENT: `kill` ends a replica that has work with -9 when the first trees have finished, `SIGTERM` or another signal
+strikes the driver when a unit has been committed, `die` kills every replica, again and again, `none` is none.
 """
 
 import json
@@ -14,6 +14,7 @@ from collect.interruption import Interruption
 from collect.ray_job import RayOptions, run_ray
 from collect.tasks import load_tasks
 from sera_data.errors import SeraError
+from sera_data.plan import read_plan
 from tests.collect.job_lab import small_config
 
 EIGHT = ("groups={execution: 4, delegation: 2, rubric: 2}", "concurrency=1")
@@ -26,6 +27,8 @@ class Accident:
     def __call__(self, job):
         self.restarts = job.restarts
         if self.kind == "none" or (self.happened and self.kind != "die"):
+            return
+        if self.kind.startswith("SIG") and not read_plan(job.store, "e000000").committed():
             return
         working = [seat for seat in job.seats if seat.end == "working" and seat.pid]
         for seat in working if self.kind == "die" else working[:1]:

@@ -21,7 +21,7 @@ budgets: {turns: [14, 10, 8], depth: 2, context: 1000}
 sampling: {act: {max_tokens: 48}, writer: {max_tokens: 64}, scorer: {max_tokens: 48}}
 delegation: {forks_per_tree: 1}
 """
-TASKS = ("--worlds", "1000-1003", "--n", "10", "--items-per-tier", "8", "--max-tier", "3", "--split", "train")
+TASKS = ("--worlds", "1000-1003", "--n", "10", "--items-per-tier", "8", "--tier-mix", "2=1", "--split", "train")
 
 
 @pytest.fixture(scope="module")
