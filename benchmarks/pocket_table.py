@@ -17,6 +17,7 @@ from pathlib import Path
 CONFIG = Path(__file__).parents[1] / "configs" / "pocket_table.yaml"
 SERA = [sys.executable, "-m", "sera_data"]
 TASKS = {"held_out.jsonl": ("200", "7"), "probe.jsonl": ("100", "9")}
+WORLDS = ["--worlds", "8000-8199", "--items-per-tier", "8", "--max-tier", "3"]
 HEADROOM = 0.10
 
 
@@ -25,18 +26,8 @@ def build(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name, (n, seed) in TASKS.items():
         if not (out / name).is_file():
-            command = [
-                "tasks",
-                "build",
-                "textcraft",
-                "--worlds",
-                "8000-8199",
-                "--items-per-tier",
-                "8",
-                "--max-tier",
-                "3",
-            ]
-            command += ["--n", n, "--seed", seed, "--split", "test", "--out", str(out / name)]
+            command = ["tasks", "build", "textcraft", *WORLDS, "--n", n, "--seed", seed, "--split", "test"]
+            command += ["--out", str(out / name)]
             subprocess.run([*SERA, *command], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -47,11 +38,7 @@ def headroom(body: dict) -> str:
     if not verified or not rubric:
         return "headroom: not known yet (needs cells of rao and rubric_reward)"
     gap = verified["value"] - rubric["value"]
-    word = (
-        "enough"
-        if gap >= HEADROOM
-        else "too little: the shipped rubric's gates must be worse for this table to say much"
-    )
+    word = "enough" if gap >= HEADROOM else "too little: the shipped rubric's gates must be worse"
     return f"headroom: RAO {verified['value']:.3f} - rubric reward {rubric['value']:.3f} = {gap:+.3f}, {word}"
 
 
@@ -61,21 +48,9 @@ def main(arguments: list[str]) -> int:
     out, jobs = Path(named[0] if named else "runs/pocket_table"), named[1] if len(named) > 1 else "2"
     build(out)
     files = ["--set", f"tasks={out / 'held_out.jsonl'}", "--set", f"probe.tasks={out / 'probe.jsonl'}"]
-    command = [
-        *SERA,
-        "compare",
-        "--config",
-        str(CONFIG),
-        "--out",
-        str(out / "compare"),
-        "--jobs",
-        jobs,
-        *files,
-        "--json",
-    ]
-    done = subprocess.run(
-        [*command, *(["--report"] if "--report" in arguments else [])], stdout=subprocess.PIPE, check=False
-    )
+    place = ["--config", str(CONFIG), "--out", str(out / "compare"), "--jobs", jobs]
+    command = [*SERA, "compare", *place, *files, *(["--report"] if "--report" in arguments else []), "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         return done.returncode
     print(headroom(json.loads(done.stdout)))

@@ -2,6 +2,7 @@
 
 Invariant: every figure is computed from the stores that the experiment wrote; nothing is chosen. Differences are paired
 by task with a bootstrap over tasks; pair accuracy is compared on the same delegations, because no agent sees a rubric.
+A chain that is not finished is left out, and named.
 
 Run: ``python examples/pocket_learns.py runs/pocket_learns`` writes learns.md and learns.svg there.
 """
@@ -23,7 +24,15 @@ from collect.intervals import bootstrap_mean, paired_difference
 from learn.loop_report import MARGIN
 from learn.registered import query
 
-CHAINS = {"seed1": "execution, seed 1", "seed2": "execution, seed 2", "control": "shuffled credit"}
+CHAINS = {
+    "seed1": "verdict, seed 1",
+    "seed2": "verdict, seed 2",
+    "control": "verdict, shuffled credit",
+    "untrained1": "own rubrics, untrained, seed 1",
+    "untrained2": "own rubrics, untrained, seed 2",
+    "trained1": "rubrics of the trained writer, seed 1",
+    "trained2": "rubrics of the trained writer, seed 2",
+}
 PROTOCOLS = {"t1": "temperature 1", "greedy": "greedy", "at8": "temperature 1, 8 samples"}
 
 
@@ -38,13 +47,13 @@ def interval(body: dict[str, float]) -> str:
     return f"{100 * body['value']:+.1f} [{100 * body['low']:+.1f}, {100 * body['high']:+.1f}]"
 
 
-def success_table(out: Path) -> list[str]:
+def success_table(out: Path, chains: dict[str, str]) -> list[str]:
     """Success of every chain and its difference from the shipped weights."""
     lines = ["| chain | protocol | tasks x samples | success | difference in points [95 %] |", "|---|---|---|---|---|"]
     for protocol, title in PROTOCOLS.items():
         before = evals(out, "base", protocol)
         lines.append(f"| shipped weights | {title} | {shape(before)} | {rate(before):.3f} | |")
-        for name, chain in CHAINS.items():
+        for name, chain in chains.items():
             after = evals(out, name, protocol)
             body = compare(before, after)
             key = "difference_at_8" if protocol == "at8" else "difference"
@@ -84,11 +93,11 @@ def pair_table(out: Path) -> list[str]:
     return lines
 
 
-def curve(out: Path) -> pl.DataFrame:
+def curve(out: Path, chains: dict[str, str]) -> pl.DataFrame:
     """Training success by epoch: what each policy version won on the training tasks of its collect phase."""
     sql = "select epoch, avg(success) as success, count(distinct task_id) as tasks from trees group by epoch"
     frames = []
-    for name, title in CHAINS.items():
+    for name, title in chains.items():
         frame = sera_data.open(out / name / "store").sql(sql).pl().sort("epoch")
         frames.append(frame.with_columns(chain=pl.lit(title), version=pl.int_range(pl.len()) * 4))
     return pl.concat(frames)
@@ -109,15 +118,27 @@ def draw(frame: pl.DataFrame, path: Path) -> None:
     path.write_text(vl_convert.vegalite_to_svg(chart.to_dict()), encoding="utf-8")
 
 
+def finished(out: Path) -> dict[str, str]:
+    """Chains whose last measurement is there."""
+    return {
+        name: title
+        for name, title in CHAINS.items()
+        if (text := out / f"{name}.at8.json").exists() and text.stat().st_size
+    }
+
+
 def main(out: Path) -> None:
     """Write and print the result."""
-    minutes = {n: json.loads((out / f"{n}.loop.json").read_text())["seconds"] / 60 for n in [*CHAINS, "rubric"]}
+    chains = finished(out)
+    minutes = {n: json.loads((out / f"{n}.loop.json").read_text())["seconds"] / 60 for n in [*chains, "rubric"]}
     lines = [
-        *success_table(out), "", *pair_table(out), "",
+        *success_table(out, chains), "", *pair_table(out), "",
         "minutes of training: " + ", ".join(f"{name} {value:.1f}" for name, value in minutes.items()),
     ]  # fmt: skip
+    if missing := [name for name in CHAINS if name not in chains]:
+        lines.append("not finished: " + ", ".join(missing))
     (out / "learns.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    draw(curve(out), out / "learns.svg")
+    draw(curve(out, chains), out / "learns.svg")
     print("\n".join(lines))
 
 
