@@ -6,6 +6,7 @@ and the settings with which to collect it. What the store cannot contradict (no 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -31,7 +32,6 @@ def require_collected(connection: duckdb.DuckDBPyConnection, method: Method) -> 
 
 def _fault(method: Method, found: dict[str, Any]) -> str | None:
     needs = method.needs
-    actors, writers, scorers = (set(found[name] or ()) for name in ("actors", "writers", "scorers"))
     if needs.agents == "single" and (found["deepest"] or 0) > 0:
         return f"learns from agents that never delegate, the store has agents of depth {found['deepest']}"
     if needs.k is not None and found["smallest_fork"] is not None and found["smallest_fork"] < needs.k:
@@ -46,33 +46,45 @@ def _fault(method: Method, found: dict[str, Any]) -> str | None:
     if needs.scorer_temperature is not None and coldest is not None and coldest != needs.scorer_temperature:
         wanted = f"{needs.scorer_temperature:g}"
         return f"trains scores sampled at temperature {wanted}, the store has some of temperature {coldest:g}"
+    actors = ", ".join(found["actors"] or ())
+    writers, scorers = (
+        _Parties(found[f"own_{role}"] or [], found[f"other_{role}"] or []) for role in ("writers", "scorers")
+    )
     return _writer_fault(method, actors, writers) or _scorer_fault(method, actors, scorers, live)
 
 
-def _writer_fault(method: Method, actors: set[str], writers: set[str]) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Parties:
+    """Who wrote or scored: the acting policy itself, and others."""
+
+    own: list[str]
+    other: list[str]
+
+    def __str__(self) -> str:
+        return f"the store's are by {', '.join(sorted([*self.own, *self.other]))}"
+
+
+def _writer_fault(method: Method, actors: str, writers: _Parties) -> str | None:
     wanted = method.needs.writer
-    if not writers or wanted == "any":
+    if not (writers.own or writers.other) or wanted == "any":
         return None
-    got = f"the store's are by {', '.join(sorted(writers))}"
-    fixed = writers & {"global", "direct"}
-    if wanted in ("global", "direct") and writers != {wanted}:
-        return f"needs {'one fixed rubric' if wanted == 'global' else 'scores without a rubric'}, {got}"
-    if wanted == "external" and (writers & actors or fixed):
-        return f"needs rubrics by another policy than the acting {', '.join(sorted(actors))}, {got}"
-    if wanted == "policy" and writers - actors:
-        return f"needs rubrics by the acting policy {', '.join(sorted(actors))}, {got}"
+    if wanted in ("global", "direct") and (writers.own or writers.other != [wanted]):
+        return f"needs {'one fixed rubric' if wanted == 'global' else 'scores without a rubric'}, {writers}"
+    if wanted == "external" and (writers.own or {"global", "direct"} & {*writers.other}):
+        return f"needs rubrics by another policy than the acting {actors}, {writers}"
+    if wanted == "policy" and writers.other:
+        return f"needs rubrics by the acting policy {actors}, {writers}"
     return None
 
 
-def _scorer_fault(method: Method, actors: set[str], scorers: set[str], live: int | None) -> str | None:
+def _scorer_fault(method: Method, actors: str, scorers: _Parties, live: int | None) -> str | None:
     wanted = method.needs.scorer
-    if not scorers or wanted == "any":
+    if not (scorers.own or scorers.other) or wanted == "any":
         return None
-    got = f"the store's are by {', '.join(sorted(scorers))}"
-    if wanted == "external" and scorers & actors:
-        return f"needs scores by another policy than the acting {', '.join(sorted(actors))}, {got}"
+    if wanted == "external" and scorers.own:
+        return f"needs scores by another policy than the acting {actors}, {scorers}"
     if wanted == "policy" and live is None:
-        return f"needs scores by the acting policy {', '.join(sorted(actors))} at its version, {got}"
+        return f"needs scores by the acting policy {actors} at its version, {scorers}"
     if wanted == "frozen" and live:
         return f"needs scores by the start policy, the store's are by the acting policy of version {live}"
     return None

@@ -16,7 +16,7 @@ import pyarrow as pa
 from schemas import TABLES
 from sera_data.duck import view_sql
 
-USED = ("tasks", "nodes", "turns", "rubrics", "branches", "labels", "scores")
+USED = ("tasks", "nodes", "turns", "rubrics", "branches", "labels", "scores", "runs")
 VIEWS = ("factual", "verdict_scopes", "verdicts", "leaves")
 
 ZERO: dict[Any, Any] = {pa.string(): "", pa.bool_(): False, pa.float32(): 0.0, pa.float64(): 0.0}
@@ -146,6 +146,7 @@ class Forest:
                 turn_id=turn["turn_id"],
                 node_id=node["parent_id"],
                 writer="policy",
+                writer_version=self.version,
                 phase="collect",
                 valid=rubric_valid,
                 **shared,
@@ -155,6 +156,7 @@ class Forest:
             rubric_id=rubric_id,
             node_id=node_id,
             scorer="policy",
+            scorer_version=self.version,
             phase="collect",
             valid=True,
             final_score=score,

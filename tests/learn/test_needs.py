@@ -52,14 +52,22 @@ def test_settings_that_give_more_than_needed_are_kept():
     assert named.policy.roles.writer == "openai:big"
 
 
-def store(*, k: int = 4, writer: str = "policy", scorer: str = "policy", version: int = 0, depth: int = 1) -> Forest:
+def store(
+    *,
+    k: int = 4,
+    writer: str = "policy",
+    writes: int | None = None,
+    scorer: str = "policy",
+    version: int = 0,
+    depth: int = 1,
+) -> Forest:
     forest = Forest(version=version)
     for purpose, task in (("execution", "a"), ("rubric", "c")):
         root = forest.root(task, 0, 1, purpose=purpose)
         for branch in range(k if depth else 0):
             forest.child(root, 0, branch=branch, k=k, label=branch % 2, score=0.5)
     for row in forest.rows["rubrics"]:
-        row["writer"] = writer
+        row.update(writer=writer, writer_version=version if writes is None else writes)
     for row in forest.rows["scores"]:
         row.update(scorer=scorer, scorer_version=version)
     return forest
@@ -71,6 +79,7 @@ def store(*, k: int = 4, writer: str = "policy", scorer: str = "policy", version
     ("sera", {"writer": "global"}, "needs rubrics by the acting policy policy, the store's are by global"),
     ("sera", {"writer": "big"}, "needs rubrics by the acting policy policy, the store's are by big"),
     ("external_writer", {}, "needs rubrics by another policy than the acting policy, the store's are by policy"),
+    ("sera", {"writes": 12}, "needs rubrics by the acting policy policy, the store's are by policy of version 12"),
     ("external_scorer", {"writer": "big"}, "needs scores by another policy than the acting policy"),
     ("global_rubric", {}, "needs one fixed rubric, the store's are by policy"),
     ("direct", {"writer": "global"}, "needs scores without a rubric, the store's are by global"),
@@ -95,9 +104,22 @@ def test_a_store_without_rubrics_is_no_store_of_sera():
 
 @pytest.mark.parametrize("name, facts", [
     ("sera", {}), ("sera_k2", {}), ("rao", {"writer": "global"}), ("single_cispo", {"depth": 0}),
-    ("rao_rubric", {}), ("external_writer", {"writer": "big"}), ("external_scorer", {"writer": "big", "scorer": "big"}),
+    ("rao_rubric", {}), ("external_writer", {"writer": "big"}), ("external_writer", {"writes": 12}),
+    ("external_scorer", {"writer": "big", "scorer": "big"}),
     ("global_rubric", {"writer": "global"}), ("direct", {"writer": "direct"}), ("frozen_scorer", {}),
     ("frozen_scorer", {"version": 3, "scorer": "start"}),
 ])  # fmt: skip
 def test_a_store_that_fits_is_taken(name, facts):
     require_collected(store(**facts).connect(), open_method(name))
+
+
+@pytest.mark.parametrize("weights, own", [("aa", True), ("bb", False)])
+def test_weights_of_another_training_are_another_policy_under_the_same_name_and_version(weights, own):
+    forest = store(version=12)
+    names = {"name": "policy", "tokenizer_sha256": "t", "template_sha256": "t", "engine": "transformers", "version": 12}
+    hashes = {"act": "aa", "writer": weights, "scorer": "aa"}
+    forest.add("runs", policies=[{"role": role, "weights_sha256": sha, **names} for role, sha in hashes.items()])
+    refused = open_method("external_writer" if own else "rao_rubric")
+    with pytest.raises(StoreError, match=r"the store's are by policy of version 12"):
+        require_collected(forest.connect(), refused)
+    require_collected(forest.connect(), open_method("rao_rubric" if own else "external_writer"))
