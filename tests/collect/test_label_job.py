@@ -14,7 +14,7 @@ import pytest
 import sera_data as sd
 from collect.job import Share
 from collect.label_config import LabelConfig
-from collect.label_job import label_run_id, open_elsewhere, run_labels
+from collect.label_job import open_elsewhere, run_labels
 from collect.label_selection import select
 from collect.labels import LabellerRefused, Opinion, open_labeller
 from collect.textcraft import TextCraft
@@ -233,7 +233,7 @@ def test_runs_that_began_at_the_same_moment_give_no_vote_twice(store):
     units = select(store, mine, labeller).units[0]
     late = select(store, other, labeller).units[0]
     for config, votes in ((mine, units), (other, late)):
-        name = label_run_id(config)
+        name = config.run_id
         claim_addition(store, 0, run_id=name, phase="label", config_hash=config.identity(), units=votes)
     done = run_labels(store, other, labeller, quiet=True)
     assert (sum(done.labels.values()), done.sealed) == (0, ["e000000.a002"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sera_data as sd
+from collect.addition import own_additions
 from collect.job import Share
 from collect.policy_directory import read_policy_directory
 from learn import logprobs_job
@@ -15,7 +16,6 @@ from learn.feed import Feed
 from learn.given_logprobs import given_logprobs
 from learn.logprobs_config import LogprobsConfig
 from learn.logprobs_job import recompute
-from learn.logprobs_selection import own_plans
 from learn.phase import learn_phase, open_phase
 from learn.ranks import join
 from learn.refreshed import method_of
@@ -154,7 +154,7 @@ def test_killed_it_leaves_whole_units_and_the_same_command_ends_with_the_same_ro
     with pytest.raises(Killed):
         recompute(store, SMALL, quiet=True)
     monkeypatch.undo()
-    (plan,) = own_plans(store, SMALL)
+    (plan,) = own_additions(store, SMALL, "open")
     assert plan.committed() == set(commits)
     with store.connect(view="sealed") as connection:
         assert not connection.sql("from logprobs").fetchall()
