@@ -12,7 +12,6 @@ from collect.job import Share
 from collect.policy_directory import read_policy_directory
 from learn import logprobs_job
 from learn.config import LearnConfig
-from learn.feed import Feed
 from learn.given_logprobs import given_logprobs
 from learn.logprobs_config import LogprobsConfig
 from learn.logprobs_job import recompute
@@ -26,6 +25,7 @@ from learn.sequence import build_datums
 from sera_data.cli import main
 from sera_data.config import load_config
 from sera_data.errors import StoreError
+from tests.learn import feed_lab
 from tests.learn.puppet import Puppet, make_policy
 from tests.learn.test_phase import PLAYED, collect_epoch
 
@@ -253,16 +253,7 @@ def mismatches(store):
 
 
 def feed(root, *overrides):
-    config = load_config(LearnConfig, None, [*PHASE, *overrides])
-    policy = read_policy_directory(root / "learn" / "policies" / "v000000")
-    return Feed(
-        sd.open(root / "store").connect(view="sealed"),
-        config=config,
-        method=method_of(config),
-        epoch=0,
-        start=policy.version,
-        tokenizer_sha256=policy.tokenizer_sha256,
-    )
+    return feed_lab.feed(root / "store", root / "learn" / "policies" / "v000000", *PHASE, *overrides)
 
 
 def test_read_in_bulk_and_one_by_one_they_are_the_same_datums(done):
