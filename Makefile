@@ -65,7 +65,7 @@ test-vllm: $(VENV_VLLM)/.installed
 
 # The tests of object storage against a real Ceph on this machine (apt-get install radosgw ceph-mon ceph-osd).
 test-radosgw: $(VENV)/.installed
-	$(RUN) tests/sera_data/radosgw.sh $(BIN)/python -m pytest -m 'not gpu and not vllm' tests/sera_data/test_objects.py tests/learn/test_object_store.py
+	$(RUN) tests/sera_data/radosgw.sh $(BIN)/python -m pytest -m 'not gpu and not vllm' tests/sera_data/test_object*.py tests/learn/test_object_store.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

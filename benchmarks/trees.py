@@ -7,7 +7,8 @@ import numpy as np
 import sera_data as sd
 from sera_data.canonical import sha256_text
 from sera_data.tokens import prompt_hash
-from tests.sera_data.small_store import CONFIG_HASH, STATE, run_row, task_id, task_row, tree_id, write_unit
+from tests.sera_data.small_store import CONFIG_HASH, run_row, task_id, task_row, write_unit
+from tests.sera_data.small_tree import STATE, tree_id
 
 RUN = "bench-1"
 VOCABULARY = 64_000

@@ -13,11 +13,12 @@ from typing import Any
 
 from pydantic import Field
 
-from collect.config import CollectConfig, PolicyConfig
+from collect.config import CollectConfig
 from collect.dealing import draw_tasks, resolve_counts, task_set_hash
 from collect.dialect import dialect_for
 from collect.policies import policy_hash
 from collect.policy import Policy
+from collect.policy_config import PolicyConfig
 from collect.protocol_tasks import ProtocolTasks, dealt_tasks, true_depths
 from collect.provenance import code_version
 from collect.world import Task

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -163,6 +163,75 @@ def run_job(
     mine = share(job.units, index=part.index, of=part.of)
     before = job.plan.committed()
     todo = [unit for unit in mine if unit.unit_id not in before]
+    services, served, spending = _services(store, job, policies, style=style, limits=limits, before=before)
+    provenance = Provenance(identity=job.identity, phase=job.phase, policies=served, started_at=datetime.now(UTC))
+    held = LostTrees(_n_trees(mine), limit=job.config.infra_error_limit) if lost == "hold" else None
+    commits = _Commits(store, job, provenance, held, spending, limits is not None, extra_rows, source)
+    with (
+        progress or JobProgress(_n_trees(todo), label=f"{job.phase} {job.plan.name}", quiet=quiet) as shown,
+        suppress(LimitReached),  # trees in flight are given up; Work.stopped tells it
+    ):
+        asyncio.run(_play(job, source or todo, services, commits.take, shown, interruption or Interruption(), spending))
+    commits.release()
+    return Work(
+        committed=tuple(commits.units),
+        skipped=tuple(unit.unit_id for unit in mine if unit.unit_id in before),
+        complete=job.plan.committed() == set(job.plan.unit_ids),
+        stopped=spending.message() if spending.stopped_by else None,
+    )
+
+
+@dataclass(slots=True)
+class _Commits:
+    """Where finished units go. held: keeps those with a lost tree until all are played; None: they are committed, or
+    refused when they lost too many."""
+
+    store: Store
+    job: Job
+    provenance: Provenance
+    held: LostTrees | None
+    spending: Spending
+    counted: bool
+    extra_rows: ExtraRows | None
+    source: UnitSource | None
+    units: list[str] = field(default_factory=list)
+
+    def take(self, unit: WorkUnit, results: list[TreeResult]) -> None:
+        """A unit whose trees are all played."""
+        self.spending.finish(_n_trees([unit]), amount_of(unit_rows(results)) if self.counted else Amount())
+        if self.held is None or not self.held.holds(unit, results):
+            self._commit(unit, results)
+
+    def release(self) -> None:
+        """All are played: what was held back is committed."""
+        for unit, results in self.held.released() if self.held else ():
+            self._commit(unit, results)
+
+    def _commit(self, unit: WorkUnit, results: list[TreeResult]) -> None:
+        commit_unit(
+            self.store,
+            self.job.plan,
+            unit,
+            results,
+            provenance=self.provenance,
+            extra=self.extra_rows(unit, results) if self.extra_rows else {},
+            infra_error_limit=1.0 if self.held else self.job.config.infra_error_limit,
+        )
+        self.units.append(unit.unit_id)
+        if self.source is not None:
+            self.source.committed(unit)
+
+
+def _services(
+    store: Store,
+    job: Job,
+    policies: Mapping[Role, Policy],
+    *,
+    style: Style,
+    limits: Limits | None,
+    before: Collection[str],
+) -> tuple[Services, list[dict[str, Any]], Spending]:
+    """What trees are played with, metered where there are limits; who serves them; and the meter."""
     config = job.config
     world = open_world(config.world.name, profile=config.world.profile)
     judge = open_phase_judge(config, policies)
@@ -176,43 +245,7 @@ def run_job(
         dialect=dialect_for(world, config.dialect),
         judge=metered_judge(judge, spending) if limits else judge,
     )
-    provenance = Provenance(identity=job.identity, phase=job.phase, policies=served, started_at=datetime.now(UTC))
-    committed: list[str] = []
-    held = LostTrees(_n_trees(mine), limit=config.infra_error_limit)
-
-    def commit(unit: WorkUnit, results: list[TreeResult]) -> None:
-        extra = extra_rows(unit, results) if extra_rows else {}
-        commit_unit(
-            store,
-            job.plan,
-            unit,
-            results,
-            provenance=provenance,
-            extra=extra,
-            infra_error_limit=config.infra_error_limit if lost == "refuse" else 1.0,
-        )
-        committed.append(unit.unit_id)
-        if source is not None:
-            source.committed(unit)
-
-    def hand_over(unit: WorkUnit, results: list[TreeResult]) -> None:
-        spending.finish(_n_trees([unit]), amount_of(unit_rows(results)) if limits else Amount())
-        if lost == "refuse" or not held.holds(unit, results):
-            commit(unit, results)
-
-    with (
-        progress or JobProgress(_n_trees(todo), label=f"{job.phase} {job.plan.name}", quiet=quiet) as shown,
-        suppress(LimitReached),  # trees in flight are given up; Work.stopped tells it
-    ):
-        asyncio.run(_play(job, source or todo, services, hand_over, shown, interruption or Interruption(), spending))
-    for unit, results in held.released():
-        commit(unit, results)
-    return Work(
-        committed=tuple(committed),
-        skipped=tuple(unit.unit_id for unit in mine if unit.unit_id in before),
-        complete=job.plan.committed() == set(job.plan.unit_ids),
-        stopped=spending.message() if spending.stopped_by else None,
-    )
+    return services, served, spending
 
 
 def _spending(

@@ -185,13 +185,14 @@ def _labeller(config: LabelConfig, *, judge: str | None) -> Labeller:
 
 def _plan(store: Store, config: LabelConfig, labeller: Labeller) -> dict[str, Any]:
     """What the command would do, as plain JSON values; the prompt's size is measured on the first unit."""
-    from collect.label_job import open_elsewhere, own_open_plans
+    from collect.addition import own_additions
+    from collect.label_job import open_elsewhere
     from collect.label_selection import select
 
     selection = select(store, config, labeller)
     body: dict[str, Any] = {
         "labeller": config.labeller,
-        "continues": [plan.name for plan in own_open_plans(store, config)],
+        "continues": [plan.name for plan in own_additions(store, config, "open")],
         "open_elsewhere": open_elsewhere(store, config),
         "matching_nodes": selection.matching,
         "chosen_nodes": selection.chosen,

@@ -50,6 +50,11 @@ class LabelConfig(JudgeSettings):
         body = {name: value for name, value in self.resolved().items() if name not in PATIENCE}
         return sha256_json({**body, "labeller": self.labeller.partition("@http")[0]})
 
+    @property
+    def run_id(self) -> str:
+        """Config name + 8 hex digits of the identity."""
+        return f"{self.name}-{self.identity()[:8]}"
+
     def settings(self) -> JudgeSettings:
         """The part that concerns a judge."""
         return JudgeSettings.model_validate({name: getattr(self, name) for name in JudgeSettings.model_fields})

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import sera_data
+from collect.addition import claim_additions, owed_units, own_additions, seal_complete
 from collect.interruption import Interruption
 from collect.job import Share
 from collect.label_config import LabelConfig
 from collect.label_progress import LabelProgress
-from collect.label_selection import Selection, label_plans, planned_keys, query, select
+from collect.label_selection import label_plans, planned_keys, query, select
 from collect.label_subjects import SUBJECT_QUERIES, load_subjects
 from collect.labels import Labeller, LabellerRefused, label_row, served_by
 from collect.metering import MeteredLabeller, require_prices
@@ -31,7 +31,7 @@ from collect.shard import Provenance, runs_row
 from collect.spending import LimitReached, Limits, Spending, amount_of, spent_before
 from collect.subject import Subject
 from sera_data import ShardWriter
-from sera_data.plan import Plan, claim_addition
+from sera_data.plan import Plan
 from sera_data.store import Store
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run_labels(
     limits: what the run may spend; every process counts what is committed when it starts. Raises LabellerRefused when
     the labeller cannot work at all; the unit it happened in is not committed.
     """
-    summary = LabelSummary(label_run_id(config))
+    summary = LabelSummary(config.run_id)
     interruption = interruption or Interruption()
     spending = Spending(Limits())
     if limits is not None:
@@ -99,19 +99,9 @@ def run_labels(
     return summary
 
 
-def label_run_id(config: LabelConfig) -> str:
-    """Config name + 8 hex digits of its identity."""
-    return f"{config.name}-{config.identity()[:8]}"
-
-
 def open_elsewhere(store: Store, config: LabelConfig) -> list[str]:
     """Unfinished label plans of other settings; what they will give is not given twice."""
     return [f"{p.name} of {p.run_id}" for p in label_plans(store, "open") if p.config_hash != config.identity()]
-
-
-def own_open_plans(store: Store, config: LabelConfig) -> list[Plan]:
-    """Plans that this command began and did not finish."""
-    return [p for p in label_plans(store, "open") if p.config_hash == config.identity()]
 
 
 async def _run(
@@ -132,19 +122,15 @@ async def _run(
 
     try:
         with interruption.cancels_current_task():
-            await finish(own_open_plans(store, config))
+            await finish(own_additions(store, config, "open"))
             if spending.stopped_by is None:
-                await finish(_claim(store, config, select(store, config, labeller)))
+                await finish(_claim(store, config, labeller))
     finally:
         await labeller.close()
 
 
-def _claim(store: Store, config: LabelConfig, selection: Selection) -> list[Plan]:
-    name = label_run_id(config)
-    return [
-        claim_addition(store, epoch, run_id=name, phase="label", config_hash=config.identity(), units=units)
-        for epoch, units in selection.units.items()
-    ]
+def _claim(store: Store, config: LabelConfig, labeller: Labeller) -> list[Plan]:
+    return claim_additions(store, select(store, config, labeller).units, settings=config, phase="label")
 
 
 async def _finish(
@@ -161,8 +147,7 @@ async def _finish(
     """Give what is missing of a plan's votes and seal it when all its units are there."""
     if plan.name not in summary.plans:
         summary.plans.append(plan.name)
-    before = plan.committed()
-    units = [unit for unit in plan.units[part.index :: part.of] if unit["unit_id"] not in before]
+    units = owed_units(plan, part)
     earlier = [p for p in label_plans(store, "all", epoch=plan.epoch) if (p.addition or 0) < (plan.addition or 0)]
     taken = planned_keys(earlier)  # of a plan that was claimed at the same moment for some of the same nodes
     provenance = Provenance(identity=config, phase="label", policies=served_by(labeller), started_at=datetime.now(UTC))
@@ -186,8 +171,7 @@ async def _finish(
             await _units(units, con, labeller, taken=taken, seen=seen, hand_over=hand_over, admit=spending.admit)
     finally:
         con.close()
-    if plan.committed() == set(plan.unit_ids):
-        sera_data.seal(store, plan.name)
+    if seal_complete(plan):
         summary.sealed.append(plan.name)
 
 

@@ -6,19 +6,19 @@ so a repeated command adds nothing; every node carries the probability with whic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from collect.addition import State, additions, given_units, sealed_epochs
 from collect.label_config import LabelConfig
 from collect.labels import Labeller
 from collect.world import World
 from collect.worlds import open_world
-from sera_data.errors import StoreError, UsageError
-from sera_data.layout import parse_plan_name
-from sera_data.plan import Plan, plan_names, read_plan
+from sera_data.errors import UsageError
+from sera_data.plan import Plan
 from sera_data.store import Store
 
 if TYPE_CHECKING:
@@ -82,23 +82,10 @@ def select(store: Store, config: LabelConfig, labeller: Labeller) -> Selection:
     return Selection(matching=len(pool), chosen=len(chosen), units=dict(sorted(units.items())))
 
 
-def sealed_epochs(store: Store, wanted: Sequence[int] | None) -> list[int]:
-    """Sealed epochs; an addition may only speak of those. StoreError for a wanted one that is not."""
-    sealed = sorted({parse_plan_name(name)[0] for name in store.sealed_names() if parse_plan_name(name)[1] is None})
-    missing = sorted(set(wanted or ()) - set(sealed))
-    if missing or not sealed:
-        have = f"sealed are {', '.join(map(str, sealed))}" if sealed else "none is sealed yet"
-        named = f"epoch {', '.join(map(str, missing))}" if missing else "epoch"
-        msg = f"store {store.path} has no sealed {named}; {have}"
-        raise StoreError(msg, hint=f"finish it first: sera data seal {store.path} PLAN")
-    return sealed if wanted is None else sorted(wanted)
-
-
-def label_plans(store: Store, state: str, *, epoch: int | None = None) -> list[Plan]:
+def label_plans(store: Store, state: State, *, epoch: int | None = None) -> list[Plan]:
     """Plans of phase label, in order: `open` ones or `all`."""
-    names = [n for n in plan_names(store) if parse_plan_name(n)[1] is not None]
-    plans = (read_plan(store, name) for name in names if epoch is None or parse_plan_name(name)[0] == epoch)
-    return [plan for plan in plans if plan.phase == "label" and (state == "all" or not plan.sealed())]
+    plans = (plan for plan in additions(store, epoch=epoch) if plan.phase == "label")
+    return [plan for plan in plans if state == "all" or not plan.sealed()]
 
 
 def planned_keys(plans: Iterable[Plan]) -> set[tuple[str, str, str, int]]:
@@ -106,16 +93,10 @@ def planned_keys(plans: Iterable[Plan]) -> set[tuple[str, str, str, int]]:
     return {
         (node, unit["source"], unit["version"], attempt)
         for plan in plans
-        for unit in _given(plan)
+        for unit in given_units(plan)
         for node, first, count in unit.get("votes", ())
         for attempt in range(first, first + count)
     }
-
-
-def _given(plan: Plan) -> list[dict[str, Any]]:
-    """The units that a plan has given or will give: of one sealed in part, only those that the seal holds."""
-    committed = plan.committed() if plan.sealed() else set(plan.unit_ids)
-    return [unit for unit in plan.units if unit["unit_id"] in committed]
 
 
 @cache

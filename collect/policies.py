@@ -11,9 +11,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from collect.config import MODEL_ROLES, PolicyConfig
 from collect.model_argument import split_argument
 from collect.policy import Identified, Identity, Policy
+from collect.policy_config import MODEL_ROLES, PolicyConfig
 from collect.policy_directory import Style, is_policy_directory, read_policy_directory
 from schemas.words import Role
 from sera_data.canonical import canonical_json, sha256_json

@@ -18,13 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from collect.config import WorldConfig
 from collect.dealing import task_set_hash
 from collect.protocol import Protocol
 from collect.sharding import band_counts
 from collect.task_file import import_published, read_tasks
 from collect.tasks import require_playable, select_tasks
 from collect.world import Task, World
+from collect.world_config import WorldConfig
 from collect.worlds import open_world
 from sera_data.canonical import sha256_text
 from sera_data.errors import UsageError

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from collect.config import CollectConfig, PolicyConfig
+from collect.config import CollectConfig
 from collect.dealing import WorkUnit
 from collect.interruption import SIGNALS, Interrupted, Interruption
 from collect.job import Job, Work, claim_job
 from collect.policy import Identity
+from collect.policy_config import PolicyConfig
 from collect.progress import JobProgress
 from collect.ray_dealer import Dealer
 from collect.ray_replica import Order, Replica

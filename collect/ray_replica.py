@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collect.config import CollectConfig, PolicyConfig
+from collect.config import CollectConfig
 from collect.dealing import WorkUnit
 from collect.interruption import Interruption
 from collect.job import Job, run_job
 from collect.policies import open_policies, policy_hash
 from collect.policy import Identity, Policy
+from collect.policy_config import PolicyConfig
 from collect.progress import JobProgress
 from collect.services import RootSummary, Style
 from collect.spending import Limits

@@ -205,13 +205,14 @@ def _require_run(store: Any, config: RefreshConfig) -> None:
 
 def _plan(store: Any, config: RefreshConfig, policies: dict[Role, Policy]) -> dict[str, Any]:
     """What the command would do, as plain JSON values."""
-    from collect.refresh_selection import own_plans, select_delegations
+    from collect.addition import own_additions
+    from collect.refresh_selection import select_delegations
 
     selection = select_delegations(store, config, policies["scorer"])
     rubrics = selection.delegations * config.k if config.work == "rubrics" else 0
     return {
         "run_id": config.run_id,
-        "continues": [plan.name for plan in own_plans(store, config, "open")],
+        "continues": [plan.name for plan in own_additions(store, config, "open")],
         "delegations": selection.delegations,
         "branches": selection.branches,
         "rubric_calls": rubrics,

@@ -16,21 +16,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import sera_data
+from collect.addition import claim_additions, owed_units, own_additions, seal_complete
 from collect.interruption import Interruption
 from collect.job import Share
 from collect.policies import policy_hash, policy_rows
 from collect.policy import Policy
 from collect.progress_display import ProgressDisplay
 from collect.refresh_config import RefreshConfig
-from collect.refresh_selection import own_plans, select_delegations
+from collect.refresh_selection import select_delegations
 from collect.refresh_trees import Judged, Shelf, judge_again
 from collect.reselect import played_with
 from collect.shard import InfrastructureError, Provenance, runs_row
 from collect.together import together
 from schemas.words import Role
 from sera_data import ShardWriter
-from sera_data.plan import Plan, claim_addition
+from sera_data.plan import Plan
 from sera_data.store import Store
 
 LOST_LIMIT = 0.5
@@ -81,7 +81,7 @@ class _Job:
     async def run(self, interruption: Interruption) -> None:
         try:
             with interruption.cancels_current_task():
-                for plan in own_plans(self.store, self.config, "open"):
+                for plan in own_additions(self.store, self.config, "open"):
                     await self._finish(plan)
                 for plan in self._claim():
                     await self._finish(plan)
@@ -91,25 +91,16 @@ class _Job:
 
     def _claim(self) -> list[Plan]:
         selection = select_delegations(self.store, self.config, self.policies["scorer"])
-        return [
-            claim_addition(
-                self.store,
-                epoch,
-                run_id=self.config.run_id,
-                phase="refresh",
-                config_hash=self.config.identity(),
-                policy_hash=policy_hash(self.policies),
-                units=units,
-            )
-            for epoch, units in selection.units.items()
-        ]
+        served = policy_hash(self.policies)
+        return claim_additions(
+            self.store, selection.units, settings=self.config, phase="refresh", policy_hash=lambda epoch: served
+        )
 
     async def _finish(self, plan: Plan) -> None:
         """Judge what is missing of a plan and seal it when all its units are there."""
         if plan.name not in self.summary.plans:
             self.summary.plans.append(plan.name)
-        before = plan.committed()
-        units = [unit for unit in plan.units[self.part.index :: self.part.of] if unit["unit_id"] not in before]
+        units = owed_units(plan, self.part)
         provenance = Provenance(
             identity=self.config, phase="refresh", policies=policy_rows(self.policies), started_at=datetime.now(UTC)
         )
@@ -121,8 +112,7 @@ class _Job:
                 await self._units(plan, units, shelf, provenance, progress)
         finally:
             connection.close()
-        if plan.committed() == set(plan.unit_ids):
-            sera_data.seal(self.store, plan.name)
+        if seal_complete(plan):
             self.summary.sealed.append(plan.name)
 
     async def _units(

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collect.label_selection import sealed_epochs
+from collect.addition import given_units, own_additions, sealed_epochs
 from collect.policy import Policy
 from collect.refresh_config import RefreshConfig
 from collect.reselect import query
-from sera_data.layout import parse_plan_name
-from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.store import Store
 
 
@@ -45,9 +43,8 @@ def select_delegations(store: Store, config: RefreshConfig, scorer: Policy) -> R
         rows = connection.execute(query("refresh_pool"), values).fetchall()
     finally:
         connection.close()
-    held = {
-        name for plan in own_plans(store, config, "all") for unit in _given(plan) for _, name in unit["delegations"]
-    }
+    own = own_additions(store, config, "all")
+    held = {name for plan in own for unit in given_units(plan) for _, name in unit["delegations"]}
     waiting: dict[int, list[tuple[str, str]]] = {}
     branches = 0
     for epoch, tree, delegation, count in rows:
@@ -63,17 +60,3 @@ def select_delegations(store: Store, config: RefreshConfig, scorer: Policy) -> R
         for epoch, pairs in waiting.items()
     }
     return RefreshSelection(sum(map(len, waiting.values())), branches, units)
-
-
-def own_plans(store: Store, config: RefreshConfig, state: str) -> list[Plan]:
-    """Plans of this very run, in order: `open` ones or `all`."""
-    names = [name for name in plan_names(store) if parse_plan_name(name)[1] is not None]
-    plans = [read_plan(store, name) for name in names]
-    own = [plan for plan in plans if (plan.run_id, plan.config_hash) == (config.run_id, config.identity())]
-    return [plan for plan in own if state == "all" or not plan.sealed()]
-
-
-def _given(plan: Plan) -> list[dict[str, Any]]:
-    """The units that a plan has given or will give: of one sealed in part, only those that the seal holds."""
-    committed = plan.committed() if plan.sealed() else set(plan.unit_ids)
-    return [unit for unit in plan.units if unit["unit_id"] in committed]

@@ -17,7 +17,7 @@ from sera_data.errors import ConfigError
 if TYPE_CHECKING:
     import duckdb
 
-    from collect.config import TaskQuery
+    from collect.world_config import TaskQuery
 
 FIELDS = ("task_id", "world", "profile", "split", "difficulty", "goal", "spec", "family", "seed", "upstream_id")
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from collect.config import CollectConfig, WorldConfig
+from collect.config import CollectConfig
 from collect.task_file import read_tasks
 from collect.task_query import chosen_ids, stored_tasks
 from collect.textcraft_tasks import build_tasks
 from collect.textworld_tasks import TextWorldParams, tasks_of
 from collect.world import Task, World
+from collect.world_config import WorldConfig
 from collect.worlds import open_world
 from sera_data.errors import ConfigError
 

@@ -130,15 +130,16 @@ def mismatch(
 
 def _plan(store: Store, config: LogprobsConfig, places: list[str]) -> dict[str, Any]:
     """What the command would do, as plain JSON values; weights that are not at hand are refused as in earnest."""
+    from collect.addition import own_additions
     from learn.behaviour import find_weights
-    from learn.logprobs_selection import Selection, own_plans
+    from learn.logprobs_selection import Selection
 
     with Selection(store, config) as selection:
         owed, configs = selection.owed(), selection.configs()
     found = find_weights(store, owed.samplers, places=places, configs=configs)
     return {
         "run_id": config.run_id,
-        "continues": [plan.name for plan in own_plans(store, config)],
+        "continues": [plan.name for plan in own_additions(store, config, "open")],
         "turns": owed.turns,
         "tokens": owed.tokens,
         "policies": [

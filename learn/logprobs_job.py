@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sera_data
+from collect.addition import claim_additions, owed_units, own_additions, seal_complete
 from collect.job import Share
 from collect.policy_directory import PolicyDirectory
 from collect.progress_display import ProgressDisplay
@@ -28,10 +29,10 @@ from learn.behaviour import BEHAVIOUR, find_weights
 from learn.config import EngineConfig
 from learn.forward import Forward
 from learn.logprobs_config import LogprobsConfig
-from learn.logprobs_selection import Owed, Selection, own_plans
+from learn.logprobs_selection import Owed, Selection
 from learn.sequence import Trajectory, Turn, paths
 from sera_data.canonical import sha256_json
-from sera_data.plan import Plan, claim_addition
+from sera_data.plan import Plan
 from sera_data.store import Store
 
 ENGINE = "trainer"
@@ -89,7 +90,8 @@ class _Job:
             if any(sampler.weights_sha256 not in self.directories for sampler in owed.samplers):
                 configs = selection.configs()
                 self.directories = find_weights(self.store, owed.samplers, places=self.places, configs=configs)
-            begun = [plan for plan in own_plans(self.store, self.config) if plan.name not in self.done.plans]
+            own = own_additions(self.store, self.config, "open")
+            begun = [plan for plan in own if plan.name not in self.done.plans]
             if not begun and self.store.sealed_names() != selection.sealed:
                 return True  # another process ended meanwhile
             for plan in begun or self._claim(owed):
@@ -97,24 +99,15 @@ class _Job:
             return bool(begun)
 
     def _claim(self, owed: Owed) -> list[Plan]:
-        return [
-            claim_addition(
-                self.store,
-                epoch,
-                run_id=self.config.run_id,
-                phase="refresh",
-                config_hash=self.config.identity(),
-                policy_hash=sha256_json(sorted({str(s.weights_sha256) for s in owed.samplers if epoch in s.epochs})),
-                units=units,
-            )
-            for epoch, units in owed.units.items()
-        ]
+        def sampled_by(epoch: int) -> str:
+            return sha256_json(sorted({str(s.weights_sha256) for s in owed.samplers if epoch in s.epochs}))
+
+        return claim_additions(self.store, owed.units, settings=self.config, phase="refresh", policy_hash=sampled_by)
 
     def _finish(self, plan: Plan, selection: Selection) -> None:
         """Compute what is missing of a plan and seal it when all its units are there."""
         self.done.plans.append(plan.name)
-        before = plan.committed()
-        units = [unit for unit in plan.units[self.part.index :: self.part.of] if unit["unit_id"] not in before]
+        units = owed_units(plan, self.part)
         label = f"logprobs {plan.name}"
         with ProgressDisplay(len(units), label=label, unit="units", quiet=self.quiet) as progress:
             for count, unit in enumerate(units, 1):
@@ -124,8 +117,7 @@ class _Job:
                 note = f"{self.done.turns:,} turns  {self.done.tokens:,} tokens"
                 progress.advance(note)
                 progress.line(count, note)
-        if plan.committed() == set(plan.unit_ids):
-            sera_data.seal(self.store, plan.name)
+        if seal_complete(plan):
             self.done.sealed.append(plan.name)
 
     def _commit(self, plan: Plan, unit_id: str, rows: Sequence[tuple[Row, Row]], started: datetime) -> None:

@@ -13,14 +13,12 @@ from typing import Any
 
 import duckdb
 
-from collect.label_selection import sealed_epochs
+from collect.addition import own_additions, sealed_epochs
 from learn.behaviour import Sampler
 from learn.logprobs_config import LogprobsConfig
 from learn.registered import query
 from learn.where import name_rows
 from sera_data.damage import blaming
-from sera_data.layout import parse_plan_name
-from sera_data.plan import Plan, plan_names, read_plan
 from sera_data.store import Store
 
 COLUMNS = ("turn_id", "node_id", "tree_id", "group_id")
@@ -59,7 +57,7 @@ class Selection:
     def owed(self) -> Owed:
         """All that is owed beside the open plans of this run, in epochs without one; `samplers` are of all."""
         self._ask([])
-        taken = {plan.epoch for plan in own_plans(self.store, self.config)}
+        taken = {plan.epoch for plan in own_additions(self.store, self.config, "open")}
         trees: dict[int, list[tuple[str, int]]] = {}
         turns = tokens = 0
         with blaming(self.connection):
@@ -104,14 +102,6 @@ def _sampler(
     first: str,
 ) -> Sampler:
     return Sampler(name, version, weights, tuple(epochs), tuple(roles), turns, tokens, first)
-
-
-def own_plans(store: Store, config: LogprobsConfig) -> list[Plan]:
-    """Plans of this very run that are not sealed, in order."""
-    names = [name for name in plan_names(store) if parse_plan_name(name)[1] is not None]
-    plans = (read_plan(store, name) for name in names)
-    own = (plan for plan in plans if (plan.run_id, plan.config_hash) == (config.run_id, config.identity()))
-    return [plan for plan in own if not plan.sealed()]
 
 
 def _units(trees: Sequence[tuple[str, int]], most: int) -> list[dict[str, Any]]:

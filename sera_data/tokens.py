@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.words import LAUNCH_STATUSES
-from sera_data.canonical import canonical_json, sha256_text
 from sera_data.errors import RowError
 
 Turn = Mapping[str, Any]
@@ -103,7 +102,7 @@ def _unknown_chain(turn: Turn, by_id: Mapping[str, Turn], known: Mapping[str, An
 
 def prompt_hash(ids: Sequence[int]) -> str:
     """sha256 of a full prompt: its ids as a compact JSON list."""
-    return sha256_text(canonical_json([int(i) for i in ids]))
+    return EMPTY.grown(ids).sha256()
 
 
 def _require_alignment(turn: Turn) -> None:

@@ -30,7 +30,7 @@ LONGEST = (
     "sera_data/test_processes.py",
     "collect/test_ray.py",
     "collect/test_smollm2.py",
-    "sera_data/test_objects.py",
+    "sera_data/test_object_crashes.py",
     "sera_data/test_crash.py",
     "analysis/test_plants.py",
     "learn/test_object_store.py",

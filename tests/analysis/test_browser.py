@@ -25,11 +25,12 @@ import small_store as small
 from hard_stores import hard_store
 
 from tests.port import free_port
+from tests.sera_data.small_tree import tree_id
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PICTURES = Path("build/screenshots")
 INSTALL = "no Chromium on this machine; install it with: apt-get install -y chromium"
-TREE = small.tree_id(small.RUN, 0, small.task_id(0), 0)
+TREE = tree_id(small.RUN, 0, small.task_id(0), 0)
 PATIENCE = 180_000
 """Milliseconds until a browser step counts as failed: only a hung one takes so long."""
 

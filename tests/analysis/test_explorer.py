@@ -31,7 +31,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import small_store as small
 from hard_stores import hard_store
 
-TREE = small.tree_id(small.RUN, 0, small.task_id(0), 0)
+from tests.sera_data.small_tree import tree_id
+
+TREE = tree_id(small.RUN, 0, small.task_id(0), 0)
 
 
 @pytest.fixture(scope="module")
@@ -302,12 +304,12 @@ def test_only_files_that_can_hold_the_tree_are_read(tmp_path, monkeypatch):
     assert len(listing.files("turns")) >= 4
     whole = store.connect()
     read = set()
-    for tree_id, epoch in whole.sql("select tree_id, epoch from trees order by tree_id").fetchall()[::17]:
-        few = files_of_tree(store, listing, tree_id=tree_id, epoch=epoch)
+    for tree, epoch in whole.sql("select tree_id, epoch from trees order by tree_id").fetchall()[::17]:
+        few = files_of_tree(store, listing, tree_id=tree, epoch=epoch)
         read.add(len(few.files("turns")))
         with connect_tables(few) as connection:
             for name in BY_TREE[1:]:
-                query = f"select count(*) from {name} where tree_id = '{tree_id}'"
+                query = f"select count(*) from {name} where tree_id = '{tree}'"
                 assert connection.sql(query).fetchall() == whole.sql(query).fetchall()
     assert max(read) <= 2 < len(listing.files("turns"))
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import sera_data as sd
 from collect.label_config import LabelConfig
 from collect.label_job import run_labels
-from collect.labels import open_labeller
+from collect.label_selection import select
+from collect.labels import Opinion, open_labeller
 
 sys.path.insert(0, str(Path(__file__).parent))
 import job_lab
@@ -38,6 +39,14 @@ def label(store, spec, *, part=None, labeller=None, **settings):
     return run_labels(store, config, chosen, part=part, quiet=True)
 
 
+def chosen(store, spec="rule:finish", **settings):
+    """Nodes that `sera label` would label now, and with which probability."""
+    config = LabelConfig(labeller=spec, **settings)
+    found = select(store, config, open_labeller(spec, settings=config.settings()))
+    units = [unit for units in found.units.values() for unit in units]
+    return {node for unit in units for node, _, _ in unit["votes"]}, {unit["inclusion_probability"] for unit in units}
+
+
 def judged(store):
     """Label rows of judges, in stored order."""
     return store.sql("from labels where kind = 'judge' order by node_id, source, version, attempt").pl().to_dicts()
@@ -59,3 +68,25 @@ def texts_of(path):
 
                 found.append(json.dumps(pl.read_parquet(file).to_dicts(), default=str))
     return "\n".join(found)
+
+
+class Scripted:
+    """A labeller that says yes, until it has said so `most` times: then it breaks."""
+
+    kind, concurrency = "judge", 1
+
+    def __init__(self, most=10**9):
+        self.most, self.subjects, self.closed = most, [], False
+
+    def signature(self, world):
+        return "scripted", f"{world.name}-1"
+
+    async def label(self, subject, *, attempt):
+        if len(self.subjects) >= self.most:
+            msg = "broken"
+            raise RuntimeError(msg)
+        self.subjects.append(subject)
+        return Opinion(value=1.0)
+
+    async def close(self):
+        self.closed = True

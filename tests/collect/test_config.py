@@ -2,7 +2,8 @@
 
 import pytest
 
-from collect.config import CollectConfig, Groups, PolicyConfig, RolePolicies
+from collect.config import CollectConfig, Groups
+from collect.policy_config import PolicyConfig, RolePolicies
 from sera_data.config import load_config
 from sera_data.errors import ConfigError
 

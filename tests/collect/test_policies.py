@@ -2,8 +2,8 @@
 
 import pytest
 
-from collect.config import PolicyConfig, RolePolicies
 from collect.policies import engines, open_policies, open_policy, policy_hash, policy_rows, split_spec, style_of
+from collect.policy_config import PolicyConfig, RolePolicies
 from collect.policy_directory import PolicyDirectoryError, write_policy_json
 from sera_data.errors import UsageError
 

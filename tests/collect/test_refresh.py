@@ -10,12 +10,12 @@ import sys
 import pytest
 
 import sera_data as sd
+from collect.addition import own_additions
 from collect.job import Share
 from collect.policies import open_policy, policy_hash
 from collect.policy import PolicyError
 from collect.refresh_config import RefreshConfig
 from collect.refresh_job import run_refresh
-from collect.refresh_selection import own_plans
 from collect.shard import InfrastructureError
 from sera_data.cli import main
 from sera_data.config import checked
@@ -135,7 +135,7 @@ def test_a_run_that_was_stopped_is_continued_and_ends_with_the_same_rows(store, 
         refresh(store, wrap=breaking(15, Stop()), **values)
     done = len(store.shard_ids())
     config, summary = refresh(store, **values)
-    (plan,) = own_plans(store, config, "all")
+    (plan,) = own_additions(store, config, "all")
     assert 0 < summary.counts["delegations"] < len(plan.unit_ids)
     assert plan.sealed()
     assert done > 0

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from collect.config import CollectConfig, PolicyConfig, RolePolicies, RolePolicy
+from collect.config import CollectConfig
 from collect.judge_config import JudgeSettings
 from collect.labels import open_judge
 from collect.phase_judge import open_phase_judge
 from collect.policies import engines, open_policies, options_of
 from collect.policy import Completion, Identity, PolicyError
+from collect.policy_config import PolicyConfig, RolePolicies, RolePolicy
 from sera_data.errors import ConfigError, UsageError
 from sera_data.prices import Prices
 

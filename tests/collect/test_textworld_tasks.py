@@ -6,7 +6,6 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from collect.config import WorldConfig
 from collect.task_file import read_records, read_tasks, write_tasks
 from collect.tasks_cli import app
 from collect.textworld_foods import open_foods
@@ -14,6 +13,7 @@ from collect.textworld_form import check_record
 from collect.textworld_manifest import SOURCES, write_manifest
 from collect.textworld_records import build_records, record_line
 from collect.textworld_tasks import SPEC_FIELDS, TextWorldParams, build_tasks, records_of, task_of, tasks_of
+from collect.world_config import WorldConfig
 from collect.worlds import open_world
 from sera_data.canonical import sha256_file
 from sera_data.errors import UsageError

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 import sera_data as sd
+from collect.addition import own_additions
 from collect.job import Share
 from collect.policy_directory import read_policy_directory
 from learn import logprobs_job
 from learn.config import LearnConfig
-from learn.feed import Feed
 from learn.given_logprobs import given_logprobs
 from learn.logprobs_config import LogprobsConfig
 from learn.logprobs_job import recompute
-from learn.logprobs_selection import own_plans
 from learn.phase import learn_phase, open_phase
 from learn.ranks import join
 from learn.refreshed import method_of
@@ -26,6 +25,7 @@ from learn.sequence import build_datums
 from sera_data.cli import main
 from sera_data.config import load_config
 from sera_data.errors import StoreError
+from tests.learn import feed_lab
 from tests.learn.puppet import Puppet, make_policy
 from tests.learn.test_phase import PLAYED, collect_epoch
 
@@ -154,7 +154,7 @@ def test_killed_it_leaves_whole_units_and_the_same_command_ends_with_the_same_ro
     with pytest.raises(Killed):
         recompute(store, SMALL, quiet=True)
     monkeypatch.undo()
-    (plan,) = own_plans(store, SMALL)
+    (plan,) = own_additions(store, SMALL, "open")
     assert plan.committed() == set(commits)
     with store.connect(view="sealed") as connection:
         assert not connection.sql("from logprobs").fetchall()
@@ -253,16 +253,7 @@ def mismatches(store):
 
 
 def feed(root, *overrides):
-    config = load_config(LearnConfig, None, [*PHASE, *overrides])
-    policy = read_policy_directory(root / "learn" / "policies" / "v000000")
-    return Feed(
-        sd.open(root / "store").connect(view="sealed"),
-        config=config,
-        method=method_of(config),
-        epoch=0,
-        start=policy.version,
-        tokenizer_sha256=policy.tokenizer_sha256,
-    )
+    return feed_lab.feed(root / "store", root / "learn" / "policies" / "v000000", *PHASE, *overrides)
 
 
 def test_read_in_bulk_and_one_by_one_they_are_the_same_datums(done):

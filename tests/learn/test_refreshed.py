@@ -11,7 +11,6 @@ from collect.policy_directory import read_policy_directory
 from collect.refresh_config import RefreshConfig
 from collect.refresh_job import run_refresh
 from learn.config import LearnConfig
-from learn.feed import Feed
 from learn.phase import learn_phase, open_phase
 from learn.ranks import join
 from learn.refreshed import method_of
@@ -19,6 +18,7 @@ from learn.rehearsal import rehearse
 from sera_data.cli import main
 from sera_data.config import load_config
 from sera_data.errors import ConfigError, StoreError
+from tests.learn import feed_lab
 from tests.learn.puppet import Puppet
 from tests.learn.test_phase import copied
 
@@ -99,16 +99,7 @@ def test_held_out_tasks_are_never_trained_and_are_the_same_for_every_run(place):
 
 
 def feed(root, *overrides):
-    config = load_config(LearnConfig, None, [*RUBRIC, *overrides])
-    policy = read_policy_directory(root / "newer")
-    return Feed(
-        sd.open(root / "store").connect(view="sealed"),
-        config=config,
-        method=method_of(config),
-        epoch=0,
-        start=policy.version,
-        tokenizer_sha256=policy.tokenizer_sha256,
-    )
+    return feed_lab.feed(root / "store", root / "newer", *RUBRIC, *overrides)
 
 
 def test_data_beyond_the_limit_are_refused_unless_allowed_or_safe(place):

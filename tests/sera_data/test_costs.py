@@ -9,7 +9,8 @@ import sera_data as sd
 from collect.provenance import accelerators
 from sera_data.cli import main
 from sera_data.queries import query
-from tests.sera_data.small_store import run_row, small_store, task_id, tree_id, write_unit
+from tests.sera_data.small_store import run_row, small_store, task_id, write_unit
+from tests.sera_data.small_tree import tree_id
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 UPDATE = {

@@ -11,8 +11,9 @@ from sera_data import sealing_checks
 from sera_data.cli import main
 from sera_data.errors import RowError, StoreError
 from sera_data.plan import claim_addition
-from tests.sera_data.small_store import CONFIG_HASH, POLICY, run_row, task_id, unit_rows, write_unit
+from tests.sera_data.small_store import CONFIG_HASH, run_row, task_id, unit_rows, write_unit
 from tests.sera_data.small_store import RUN as COLLECTED
+from tests.sera_data.small_tree import POLICY
 
 RUN = "logprobs-00000001"
 ROLES = ("act", "writer", "scorer")

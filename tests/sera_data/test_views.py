@@ -6,7 +6,8 @@ import pytest
 import sera_data as sd
 from schemas import TABLES
 from sera_data.duck import VIEWS
-from tests.sera_data.small_store import CONFIG_HASH, POLICY, RUN, small_store, task_id, unit_rows, write_unit
+from tests.sera_data.small_store import CONFIG_HASH, RUN, small_store, task_id, unit_rows, write_unit
+from tests.sera_data.small_tree import POLICY
 
 TREES = 8  # two epochs of two tasks of two samples
 
