@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from collect.config import CollectConfig
@@ -25,7 +26,7 @@ from collect.labels import served_by
 from collect.lost_trees import LostTrees
 from collect.metering import metered, metered_judge, require_prices
 from collect.phase_judge import open_phase_judge, require_phase_judge
-from collect.playing import each, play_units, tree_plans
+from collect.playing import HandOver, aside, each, play_units, tree_plans
 from collect.policies import policy_hash, policy_rows
 from collect.policy import Identified, Policy
 from collect.progress import JobProgress
@@ -184,7 +185,8 @@ def run_job(
 @dataclass(slots=True)
 class _Commits:
     """Where finished units go. held: keeps those with a lost tree until all are played; None: they are committed, or
-    refused when they lost too many."""
+    refused when they lost too many. A commit is made beside the trees in flight, so that neither disk nor network
+    keeps the engine waiting, except under `deterministic`."""
 
     store: Store
     job: Job
@@ -196,11 +198,15 @@ class _Commits:
     source: UnitSource | None
     units: list[str] = field(default_factory=list)
 
-    def take(self, unit: WorkUnit, results: list[TreeResult]) -> None:
+    async def take(self, unit: WorkUnit, results: list[TreeResult]) -> None:
         """A unit whose trees are all played."""
         self.spending.finish(_n_trees([unit]), amount_of(unit_rows(results)) if self.counted else Amount())
-        if self.held is None or not self.held.holds(unit, results):
+        if self.held is not None and self.held.holds(unit, results):
+            return
+        if self.job.config.deterministic:
             self._commit(unit, results)
+        else:
+            await aside(partial(self._commit, unit, results))
 
     def release(self) -> None:
         """All are played: what was held back is committed."""
@@ -267,7 +273,7 @@ async def _play(
     job: Job,
     todo: Sequence[WorkUnit] | UnitSource,
     services: Services,
-    hand_over: Callable[[WorkUnit, list[TreeResult]], None],
+    hand_over: HandOver,
     progress: JobProgress,
     interruption: Interruption,
     spending: Spending,

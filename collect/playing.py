@@ -15,7 +15,7 @@ from collect.dealing import WorkUnit
 from collect.services import TreePlan, TreeResult
 
 PlayTree = Callable[[TreePlan], Awaitable[TreeResult]]
-HandOver = Callable[[WorkUnit, list[TreeResult]], None]
+HandOver = Callable[[WorkUnit, list[TreeResult]], Awaitable[None]]
 T = TypeVar("T")
 Admit = Callable[[int], Awaitable[bool]]
 
@@ -51,18 +51,19 @@ async def play_units(
     admit: asked before a unit starts with the number of its trees; False: no further unit starts. Raises the first
     fault of a tree or of `hand_over`.
     """
-    slots = asyncio.Semaphore(concurrency)
+    slots, handing = asyncio.Semaphore(concurrency), asyncio.Lock()
 
     async def one(flight: _UnitInFlight, index: int, plan: TreePlan) -> None:
         try:
             flight.results[index] = await play(plan)
+            results = [result for result in flight.results if result is not None]
+            if len(results) == len(flight.results):
+                async with handing:
+                    await hand_over(flight.unit, results)
+                flight.results = []
+                flight.done.set()
         finally:
-            slots.release()
-        results = [result for result in flight.results if result is not None]
-        if len(results) == len(flight.results):
-            hand_over(flight.unit, results)
-            flight.results = []
-            flight.done.set()
+            slots.release()  # a finished unit that waits for the store keeps its slot, so they cannot pile up
 
     try:
         async with asyncio.TaskGroup() as trees:
@@ -79,6 +80,17 @@ async def play_units(
                     pass
     except BaseExceptionGroup as faults:
         raise _first(faults) from None
+
+
+async def aside(work: Callable[[], None]) -> None:
+    """Run blocking work in a thread while the loop goes on; once begun it is waited for, cancelled or not."""
+    done = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(done)
+    except asyncio.CancelledError:
+        if not done.cancelled():
+            await done
+        raise
 
 
 async def each(items: AsyncIterable[T] | Sequence[T]) -> AsyncIterator[T]:

@@ -33,6 +33,7 @@ CHAINS = {
     "trained1": "rubrics of the trained writer, seed 1",
     "trained2": "rubrics of the trained writer, seed 2",
 }
+LAST = 20
 PROTOCOLS = {"t1": "temperature 1", "greedy": "greedy", "at8": "temperature 1, 8 samples"}
 
 
@@ -94,23 +95,26 @@ def pair_table(out: Path) -> list[str]:
 
 
 def curve(out: Path, chains: dict[str, str]) -> pl.DataFrame:
-    """Training success by epoch: what each policy version won on the training tasks of its collect phase."""
-    sql = "select epoch, avg(success) as success, count(distinct task_id) as tasks from trees group by epoch"
-    frames = []
+    """Success on the held-out tasks by version, of the chains whose policies on the way were measured."""
+    sql = "select distinct protocol from evals where regexp_full_match(protocol, 'v[0-9]{6}') order by protocol"
+    points = []
     for name, title in chains.items():
-        frame = sera_data.open(out / name / "store").sql(sql).pl().sort("epoch")
-        frames.append(frame.with_columns(chain=pl.lit(title), version=pl.int_range(pl.len()) * 4))
-    return pl.concat(frames)
+        on_the_way = [row[0] for row in sera_data.open(out / "evals" / name).sql(sql).fetchall()]
+        if on_the_way:
+            known = {0: rate(evals(out, "base", "t1")), LAST: rate(evals(out, name, "t1"))}
+            known |= {int(protocol[1:]): rate(evals(out, name, protocol)) for protocol in on_the_way}
+            points += [{"chain": title, "version": v, "success": success} for v, success in sorted(known.items())]
+    return pl.DataFrame(points, schema={"chain": pl.String, "version": pl.Int64, "success": pl.Float64})
 
 
 def draw(frame: pl.DataFrame, path: Path) -> None:
     """The curve as SVG."""
     chart = (
-        alt.Chart(alt.Data(values=frame.select("chain", "version", "success").to_dicts()))
+        alt.Chart(alt.Data(values=frame.to_dicts()))
         .mark_line(point=True)
         .encode(
-            x=alt.X("version:Q", title="policy version that played (optimizer updates)"),
-            y=alt.Y("success:Q", title="success at temperature 1, training worlds", scale=alt.Scale(zero=False)),
+            x=alt.X("version:Q", title="optimizer updates"),
+            y=alt.Y("success:Q", title="success at temperature 1, held-out worlds", scale=alt.Scale(zero=False)),
             color=alt.Color("chain:N", title=None),
         )
         .properties(width=520, height=260)

@@ -29,6 +29,14 @@ evaluate() { # NAME POLICY: temperature 1 on 400 tasks x 4, greedy on the same, 
   "${base[@]}" --tasks "$out/held_out_100.jsonl" --samples 8 --temperature 1 --protocol at8 >"$out/$1.at8.json"
 }
 
+follow() { # NAME: the policies on the way, temperature 1 on the same 400 tasks x 2, for the curve
+  local policy
+  for policy in "$out/$1"/learn/policies/v0000{04,08,12,16}; do
+    sera eval --store "$out/evals/$1" --policy "$policy" --config configs/pocket_eval.yaml --json \
+      --tasks "$out/held_out.jsonl" --samples 2 --temperature 1 --protocol "${policy##*/}" >/dev/null
+  done
+}
+
 train() { # NAME SEED METHOD CONFIG [MORE...]
   local name=$1 seed=$2 method=$3 config=$4
   shift 4
@@ -56,8 +64,8 @@ probe() { # NAME WRITER: held-out delegations, rubrics by WRITER, everything els
 chain() {
   case $1 in
     base) evaluate base pocket; probe base pocket ;;
-    seed[12]) execution "$1" "${1#seed}" rao ;;
-    control) execution control 1 rao_shuffled ;;
+    seed[12]) execution "$1" "${1#seed}" rao; follow "$1" ;;
+    control) execution control 1 rao_shuffled; follow control ;;
     untrained[12]) execution "$1" "${1#untrained}" rubric_reward ;;
     trained[12])
       execution "$1" "${1#trained}" external_writer --set "collect.policy.roles.writer=$(last_policy rubric)" ;;
@@ -66,7 +74,7 @@ chain() {
   esac
   echo "chain $1 done after $SECONDS s" >&2
 }
-export -f evaluate train execution last_policy probe chain
+export -f evaluate follow train execution last_policy probe chain
 
 held_out held_out.jsonl 400 7
 held_out held_out_100.jsonl 100 8

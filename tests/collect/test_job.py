@@ -153,11 +153,14 @@ def run_fakes(units, *, overlap, concurrency, play=None):
         running.discard(plan)
         return plan
 
+    async def hand_over(unit, results):
+        handed.append((unit.name, results))
+
     asyncio.run(
         play_units(
             [(unit, unit.plans) for unit in units],
             play=tree,
-            hand_over=lambda unit, results: handed.append((unit.name, results)),
+            hand_over=hand_over,
             concurrency=concurrency,
             overlap=overlap,
         )
