@@ -1,7 +1,7 @@
 """What collecting costs beside the engine: a job of the pocket policy against the same calls in one offline batch.
 
 A job plays whole trees (rubrics, forks, scores and commits included) with four times as many trees in flight as the
-engine has slots, and three times as many in all as are in flight, so that the last ones, beside which slots stay
+engine has slots, and six times as many in all as are in flight, so that the last ones, beside which slots stay
 empty, are few. Then a fresh engine of the same kind answers the very same calls, all handed over at once, calls of one
 session in their order: reusing for each call as many keys and values as the job did (`same reuse`, what the floor is
 on), and with `--free` also as many as it can (`free reuse`). All run in this process, after a small job that loads
@@ -11,7 +11,7 @@ least of each counts. Both sides sample and decode; rendering, parsing, worlds a
 completion tokens per CPU second, the seconds of it in the engine's steps, and the prompt tokens computed; exits with 1
 when the job reaches less than FLOOR of the batch.
 
-Run: ``OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/collect_overhead.py [SLOTS] [--free]``; seven CPU minutes.
+Run: ``OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/collect_overhead.py [SLOTS] [--free]``; 2 to 7 CPU minutes.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from collect.slots import SlotEngine
 from collect.tasks import load_tasks
 from sera_data.config import load_config
 
-FLOOR, ROUNDS = 0.90, 2
+FLOOR, ROUNDS, TREES = 0.90, 2, 24
 
 
 class Recorder:
@@ -157,7 +157,7 @@ def main(slots, *, free):
     runs, calls = {}, []
 
     def job():
-        run, found = collected(slots, 12 * slots, 4 * slots)
+        run, found = collected(slots, TREES * slots, 4 * slots)
         runs.setdefault("job", []).append(run)
         return found
 
@@ -177,8 +177,8 @@ def main(slots, *, free):
     took = {name: min(each, key=lambda run: run.seconds) for name, each in runs.items()}
     tokens = sum(len(completion.completion_ids) for _, completion in calls)
     print(
-        f"{len(calls)} calls, {tokens:,} completion tokens, {12 * slots} trees, {4 * slots} in flight, {slots} slots;"
-        f" {same} completions are the same in the batch"
+        f"{len(calls)} calls, {tokens:,} completion tokens, {TREES * slots} trees, {4 * slots} in flight, {slots}"
+        f" slots; {same} completions are the same in the batch"
     )
     for name, run in took.items():
         counted = run.counters

@@ -21,6 +21,7 @@ from collect.config import CollectConfig
 from collect.dealing import WorkUnit, deal, draw_tasks, lay_out, resolve_counts, share, task_set_hash
 from collect.dialect import dialect_for
 from collect.epoch_plan import claim_epoch
+from collect.garbage import rare_collections
 from collect.interruption import Interruption
 from collect.labels import served_by
 from collect.lost_trees import LostTrees
@@ -171,6 +172,7 @@ def run_job(
     with (
         progress or JobProgress(_n_trees(todo), label=f"{job.phase} {job.plan.name}", quiet=quiet) as shown,
         suppress(LimitReached),  # trees in flight are given up; Work.stopped tells it
+        rare_collections(),
     ):
         asyncio.run(_play(job, source or todo, services, commits.take, shown, interruption or Interruption(), spending))
     commits.release()

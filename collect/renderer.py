@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ TAG = re.compile(r"<[^<>\s]+>")
 TAGS = ("think", "tool_call", "tool_response")
 UNFINISHED = "\ufffd"
 MOST_FRAMES = 64
+REMEMBERED, REMEMBERED_CHARS = 4096, 2000
+"""Contents whose ids are kept, and how long one may be: about 100 MB at most."""
 """Openings whose template text is remembered; a job has three or four."""
 
 
@@ -57,6 +60,8 @@ class ChatRenderer:
         self._frames: dict[tuple[str, ...], list[list[int]]] = {}
         self._variables = dict(variables or {})
         _, after, start = self._pieces(_probe("user", "assistant", "user"))[1:]
+        # samples and branches of one task read the same instructions and observations
+        self._ids_of = lru_cache(REMEMBERED)(self._encode_content)
         self._after_user = self._encode_template(start)
         suffix = self._encode_template(after)
         if not suffix:
@@ -105,8 +110,11 @@ class ChatRenderer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a content; control tokens written in it are split into ordinary ones."""
+        return list(self._ids_of(text) if len(text) <= REMEMBERED_CHARS else self._encode_content(text))
+
+    def _encode_content(self, text: str) -> Sequence[int]:
         self._tokenizer.encode_special_tokens = True
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of completion ids without the end token."""

@@ -44,11 +44,12 @@ train() { # NAME SEED METHOD CONFIG [MORE...]
     >"$out/$name.loop.json"
 }
 
-execution() { # NAME SEED METHOD [MORE...]: 20 execution updates, then all measurements
+execution() { # NAME SEED METHOD [MORE...]: 20 execution updates, then all measurements and the curve
   local name=$1 seed=$2 method=$3
   shift 3
   train "$name" "$seed" "$method" configs/pocket_learns.yaml "$@"
   evaluate "$name" "$(last_policy "$name")"
+  follow "$name"
 }
 
 last_policy() { # NAME
@@ -64,8 +65,8 @@ probe() { # NAME WRITER: held-out delegations, rubrics by WRITER, everything els
 chain() {
   case $1 in
     base) evaluate base pocket; probe base pocket ;;
-    seed[12]) execution "$1" "${1#seed}" rao; follow "$1" ;;
-    control) execution control 1 rao_shuffled; follow control ;;
+    seed[12]) execution "$1" "${1#seed}" rao ;;
+    control) execution control 1 rao_shuffled ;;
     untrained[12]) execution "$1" "${1#untrained}" rubric_reward ;;
     trained[12])
       execution "$1" "${1#trained}" external_writer --set "collect.policy.roles.writer=$(last_policy rubric)" ;;

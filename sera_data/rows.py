@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -66,8 +67,11 @@ def _column(table: Table, column: Column, rows: Sequence[Row]) -> pa.Array:
 
 def _plainly_sound(kind: pa.DataType, values: Sequence[Any]) -> bool:
     """True when one look at the Python types shows that Arrow lost nothing; most columns end here."""
+    if pa.types.is_list(kind) and not pa.types.is_struct(kind.value_type):
+        kinds = set(map(type, chain.from_iterable(value for value in values if value is not None)))
+        return kinds <= {int} if pa.types.is_integer(kind.value_type) else type(None) not in kinds
     if pa.types.is_nested(kind):
-        return False
+        return not any(values)  # nothing but nulls and empty lists
     if pa.types.is_integer(kind):
         return set(map(type, values)) <= {int, type(None)}
     if pa.types.is_floating(kind):
