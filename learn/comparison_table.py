@@ -38,6 +38,8 @@ def _row(config: CompareConfig, figures: Figures, row: str) -> dict[str, Any]:
     title = "start weights" if row == START else config.rows[row].title or row
     body: dict[str, Any] = {"row": row, "title": title, "success": {}, "probe": {}, "spent": _spent(figures, row)}
     for protocol, measured in config.protocols.items():
+        if measured.rows is not None and row not in measured.rows:
+            continue
         body["success"][protocol] = _figure(config, figures, "success", protocol, row)
         if measured.samples > 1:
             body["success"][f"{protocol} at {measured.samples}"] = _figure(config, figures, "success_at", protocol, row)
@@ -80,23 +82,32 @@ Table = tuple[str, list[str], list[list[str]]]
 
 
 def tables(body: dict[str, Any]) -> list[Table]:
-    """The result as tables of text."""
+    """The result as tables of text; success has one for each protocol."""
+    found = [*_success_tables(body), _probe_table(body), _contrast_table(body), _spent_table(body)]
+    return [table for table in found if table[2]]
+
+
+def _success_tables(body: dict[str, Any]) -> list[Table]:
+    names = list(dict.fromkeys(key for row in body["rows"] for key in row["success"]))
     return [
-        table
-        for table in (_success_table(body), _probe_table(body), _contrast_table(body), _spent_table(body))
-        if table[2]
+        _success_table(body, name, [n for n in names if n == name or n.startswith(f"{name} at ")])
+        for name in names
+        if " " not in name
     ]
 
 
-def _success_table(body: dict[str, Any]) -> Table:
-    protocols = list(dict.fromkeys(key for row in body["rows"] for key in row["success"]))
-    heads = ["method", "seeds", *(part for p in protocols for part in (p, "from start"))]
+def _success_table(body: dict[str, Any], protocol: str, columns: Sequence[str]) -> Table:
+    """One protocol: success of a sample, and of at least one of several."""
+    heads = ["method", "seeds", *(part for name in columns for part in (name, "from start"))]
     rows = []
     for row in body["rows"]:
-        seeds = max((f["n_seeds"] for f in row["success"].values() if f), default=0)
-        cells = [part for p in protocols for part in _pair(row["success"].get(p))]
+        if protocol not in row["success"]:
+            continue
+        figures = [row["success"].get(name) for name in columns]
+        seeds = max((f["n_seeds"] for f in figures if f), default=0)
+        cells = [part for figure in figures for part in _pair(figure)]
         rows.append([row["title"], "-" if row["row"] == START else str(seeds), *cells])
-    return "Success", heads, rows
+    return f"Success: {protocol}", heads, rows
 
 
 def _pair(figure: dict[str, Any] | None) -> tuple[str, str]:

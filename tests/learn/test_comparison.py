@@ -177,6 +177,13 @@ def test_an_empty_comparison_has_tables_of_dashes(tmp_path):
     assert "2 seeds are planned" in page(body, tables(body))
 
 
+def test_a_protocol_of_some_rows_has_a_table_of_these_alone(tmp_path):
+    body = compare_body(config(tmp_path, protocols={"t1": {}, "cool": {"rows": ["start"]}}, contrasts=[]), figures())
+    by_title = {title: rows for title, _, rows in tables(body)}
+    assert [row[0] for row in by_title["Success: t1"]] == ["start weights", "rao", "sera"]
+    assert [row[0] for row in by_title["Success: cool"]] == ["start weights"]
+
+
 def test_the_page_loads_nothing(tmp_path):
     body = compare_body(config(tmp_path, resamples=200, name="small"), figures())
     path = write_report(body, tmp_path)
