@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import torch
 
 from sera_data.errors import SeraError
+
+SETTLE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,9 @@ def leave() -> None:
     DeepSpeed keeps groups of its own, so a closed one could not be joined again in the same process.
     """
     if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+        # gloo's threads let go of the last tensors a moment after the call is over, which takes the interpreter's lock:
+        # one that still waits for it when the interpreter ends aborts the process, and all was done for nothing
+        time.sleep(SETTLE_S)
         torch.distributed.destroy_process_group()
 
 
