@@ -14,6 +14,14 @@ def ctrl_c_is_heard():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def no_keys(monkeypatch):
+    """Neither keys nor proxies of whoever runs the tests."""
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    for name in ("SERA_POLICY_KEY", "SERA_JUDGE_KEY", "OPENAI_API_KEY", *proxies, *map(str.lower, proxies)):
+        monkeypatch.delenv(name, raising=False)
+
+
 LONGEST = (
     "learn/test_h200_script.py",
     "analysis/test_browser.py",

@@ -22,18 +22,7 @@ MESSAGES = [Message("system", "judge"), Message("user", "Goal: söup")]
 KEY = "sk-planted-0123456789abcdef"
 
 
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch):
-    for name in (
-        "SERA_JUDGE_KEY",
-        "OPENAI_API_KEY",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "http_proxy",
-        "all_proxy",
-    ):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 def ask(url, *, times=1, seed=5, **changes):

@@ -23,11 +23,7 @@ from judge_lab import completion, endpoint, raw, say
 from label_lab import FAST, label
 from tree_lab import RUBRIC, SCORE, Fake, Pot, call, done, plan, script
 
-
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch):
-    for name in ("SERA_JUDGE_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 class Unchecked(Pot):

@@ -16,10 +16,7 @@ from label_lab import copied, judged, nodes, texts_of
 KEY = "sk-planted-8f2e6c1d9a7b4e35"
 
 
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch):
-    for name in ("SERA_JUDGE_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 @pytest.fixture

@@ -22,11 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from judge_lab import completion, endpoint, raw, say
 from label_lab import Scripted, chosen, copied, judged, label, nodes
 
-
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch):
-    for name in ("SERA_JUDGE_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 @pytest.fixture

@@ -42,11 +42,7 @@ RUBRIC = json.dumps(
 )
 
 
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch):
-    names = ("SERA_POLICY_KEY", "SERA_JUDGE_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-    for name in (*names, *(name.lower() for name in names[3:])):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 def options(url, **changes):

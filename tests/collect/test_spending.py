@@ -26,10 +26,7 @@ PRICES = "models: {big: {input: 1000, output: 10000, roles: {judge: {input: 500}
 """A vote of 120 + 9 tokens costs 0.06 + 0.09 = 0.15; a rubric of the same 0.12 + 0.09 = 0.21."""
 
 
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch):
-    for name in ("SERA_POLICY_KEY", "SERA_JUDGE_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 @pytest.fixture
