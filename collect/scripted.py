@@ -23,6 +23,7 @@ from collect import scripted_judges as judges
 from collect import scripted_kitchen as kitchens
 from collect import textworld_judges
 from collect.policy import Completion, Identity, Request
+from collect.recipes import DOMAINS
 from collect.scripted_agents import Situation, Style
 from collect.scripted_belief import Belief
 from sera_data.canonical import derive_seed
@@ -39,10 +40,11 @@ class Script:
     """A scripted policy's settings; see `collect.scripted_agents` and `collect.scripted_judges`.
 
     slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that
-    delegate ingredients. hasty, shirk: shares of its agents that claim in TextCraft to be done too early (see
-    `Style`). gates: weights of the rubric gates. substance: how often a rubric with a bad gate still has the
-    criterion of gained items. kitchen: the program in TextWorld-Sync, None = it does not cook. reading: how its
-    cooks find their commands. crafts: whether it plays TextCraft.
+    delegate ingredients. hasty, shirk, fumble: shares of its agents with a habit in TextCraft (see `Style`). families:
+    letters of the item families whose agents have habits. gates: weights of the rubric gates. substance: how often a
+    rubric with a bad gate still has the criterion of gained items, in all or by gate. kitchen: the program in
+    TextWorld-Sync, None = it does not cook. reading: how its cooks find their commands. crafts: whether it plays
+    TextCraft.
     """
 
     program: Program = "crafter"
@@ -51,8 +53,10 @@ class Script:
     delegate: float = 0.6
     hasty: float = 0.0
     shirk: float = 0.0
+    fumble: float = 0.0
+    families: str = DOMAINS
     gates: Mapping[str, float] = field(default_factory=lambda: dict(RIGHT))
-    substance: float = 0.2
+    substance: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(judges.GATES, 0.2))
     honest_scores: bool = True
     kitchen: kitchens.KitchenProgram | None = None
     reading: kitchens.Reading = "honest"
@@ -75,12 +79,13 @@ SCRIPTS: Mapping[str, Script] = {
     "dish_parallel": Script(kitchen="parallel", reading="greedy", crafts=False),
     "honest": Script(kitchen="alone", crafts=False),
 }
-OPTIONS = ("slips", "delegate", "hasty", "shirk", "gates", "substance", "reading")
+HABITS = ("hasty", "shirk", "fumble")
+OPTIONS = ("slips", "delegate", *HABITS, "families", "gates", "substance", "reading")
 READINGS: tuple[str, ...] = get_args(kitchens.Reading)
 
 
 def open_policy(argument: str, *, options: Mapping[str, Any]) -> ScriptedPolicy:
-    """The scripted policy of a name; `options` may set slips, delegate, hasty, shirk, gates, substance and reading."""
+    """The scripted policy of a name; `options` may set what OPTIONS names."""
     if argument not in SCRIPTS:
         msg = f"no scripted policy {argument!r}; allowed: {', '.join(SCRIPTS)}"
         raise UsageError(msg, hint="name one as scripted:NAME")
@@ -186,9 +191,9 @@ class ScriptedPolicy:
         if self._script.program == "teacher":
             rng = random.Random(derive_seed("style", request.sampling.seed))
             script = self._script
-            style = agents.teacher_style(
-                rng, slips=script.slips, delegate=script.delegate, hasty=script.hasty, shirk=script.shirk
-            )
+            habitual = any(agents.family_of(item) in script.families for item in facts["agent"].targets)
+            habits = {name: getattr(script, name) if habitual else 0.0 for name in HABITS}
+            style = agents.teacher_style(rng, slips=script.slips, delegate=script.delegate, **habits)
         belief = Belief(facts["start"].items, facts["agent"].targets)
         return _Mind(request.sampling.seed, belief, style, facts["turns_left"] + len(facts["history"]))
 
@@ -214,14 +219,22 @@ def _configured(script: Script, options: Mapping[str, Any]) -> Script:
             values[name] = options[name]
     values["slips"] = {_rate(rate): weight for rate, weight in _weights("slips", values["slips"]).items()}
     values["gates"] = _weights("gates", values["gates"])
-    unknown = sorted(set(values["gates"]) - set(judges.GATES))
-    if unknown:
-        msg = f"policy option gates: unknown gate {unknown[0]!r}; allowed: {', '.join(judges.GATES)}"
-        raise UsageError(msg)
-    for name in ("delegate", "hasty", "shirk", "substance"):
-        if not _is_number(values[name]) or not 0 <= values[name] <= 1:
-            msg = f"policy option {name} must be a share from 0 to 1, got {values[name]!r}"
+    if not isinstance(values["substance"], Mapping):
+        values["substance"] = dict.fromkeys(judges.GATES, values["substance"])
+    for name in ("gates", "substance"):
+        unknown = sorted(set(values[name]) - set(judges.GATES))
+        if unknown:
+            msg = f"policy option {name}: unknown gate {unknown[0]!r}; allowed: {', '.join(judges.GATES)}"
             raise UsageError(msg)
+    shares = {name: values[name] for name in ("delegate", *HABITS)}
+    shares |= {f"substance of {gate}": share for gate, share in values["substance"].items()}
+    for name, share in shares.items():
+        if not _is_number(share) or not 0 <= share <= 1:
+            msg = f"policy option {name} must be a share from 0 to 1, got {share!r}"
+            raise UsageError(msg)
+    if not isinstance(values["families"], str) or set(values["families"]) - set(DOMAINS):
+        msg = f"policy option families must be letters out of {DOMAINS!r}, got {values['families']!r}"
+        raise UsageError(msg)
     if values["reading"] not in READINGS:
         msg = f"policy option reading must be one of {', '.join(READINGS)}, got {values['reading']!r}"
         raise UsageError(msg)

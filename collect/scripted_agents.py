@@ -29,7 +29,8 @@ class Style:
     """How an agent works: probability of a slip per decision, when it delegates, whether it ever finishes.
 
     hasty: claims to be done as soon as something on the way to its targets was made. shirks: as a child, claims to be
-    done as soon as it has looked something up.
+    done as soon as it has looked something up. fumbles: its first craft asks for one too many of an ingredient, fails
+    and is repaired.
     """
 
     slip: float = 0.0
@@ -37,6 +38,7 @@ class Style:
     finishes: bool = True
     hasty: bool = False
     shirks: bool = False
+    fumbles: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,9 @@ def crafter(belief: Belief, situation: Situation, style: Style, rng: random.Rand
     if belief.doubt:
         return {"tool": "view_inventory"}
     call = _next_call(belief, situation, style, rng)
+    if style.fumbles and call["tool"] == "craft" and belief.attempts == 0:
+        first = next(iter(call["ingredients"]))
+        return {**call, "ingredients": {**call["ingredients"], first: call["ingredients"][first] + 1}}
     return _slipped(call, rng) if _slips(rng, style, 1.0) else call
 
 
@@ -197,6 +202,11 @@ def _slipped_craft(call: Call, rng: random.Random) -> Call:
     return {**call, "ingredients": needs}
 
 
+def family_of(item: str) -> str:
+    """Letter of the domain that an item belongs to."""
+    return item.removeprefix("raw_")[0]
+
+
 def saboteur(belief: Belief, situation: Situation, rng: random.Random) -> Call:
     """Uses up materials in products that nobody asked for, then claims to be done."""
     if situation.turns_left <= 1:
@@ -214,7 +224,7 @@ def saboteur(belief: Belief, situation: Situation, rng: random.Random) -> Call:
 
 def _junk_names(belief: Belief) -> list[str]:
     """First-tier products of the domains that the stock comes from."""
-    domains = sorted({name[4] if name.startswith("raw_") else name[0] for name in belief.stock if is_base_name(name)})
+    domains = sorted({family_of(name) for name in belief.stock if is_base_name(name)})
     return [f"{domain}{variant}_i1" for domain in domains or ["m"] for variant in range(VARIANTS)]
 
 
@@ -251,9 +261,10 @@ def _random_craft(belief: Belief, item: str, rng: random.Random) -> Call:
 
 
 def teacher_style(
-    rng: random.Random, *, slips: Mapping[float, float], delegate: float, hasty: float, shirk: float
+    rng: random.Random, *, slips: Mapping[float, float], delegate: float, hasty: float, shirk: float, fumble: float
 ) -> Style:
-    """Style of one agent: a slip rate drawn by the weights; by the given chances it delegates, is hasty, shirks."""
+    """Style of one agent: a slip rate drawn by the weights; by the given chances it delegates and has each habit."""
     slip = rng.choices(list(slips), list(slips.values()))[0]
     delegates: Delegates = "ingredients" if rng.random() < delegate else "never"
-    return Style(slip, delegates, hasty=rng.random() < hasty, shirks=rng.random() < shirk)
+    hasty_, shirks, fumbles = (rng.random() < share for share in (hasty, shirk, fumble))
+    return Style(slip, delegates, hasty=hasty_, shirks=shirks, fumbles=fumbles)

@@ -34,6 +34,7 @@ class Belief:
         self.refused = False
         self.failed = False
         self.progress = False
+        self.attempts = 0
         self.turns = 0
         self._orders: dict[tuple[str, ...], tuple[str, ...]] = {}
 
@@ -80,6 +81,7 @@ class Belief:
         return left
 
     def _take(self, action: Action, event: Event) -> None:
+        self.attempts += action.tool == "craft"
         if action.tool == "delegate":
             self._take_children(action, event.result)
         elif not event.ok:

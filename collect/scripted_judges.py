@@ -54,12 +54,12 @@ class Evidence(NamedTuple):
 
 
 def write_rubric(
-    targets: Mapping[str, int], rng: random.Random, *, gates: Mapping[str, float], substance: float
+    targets: Mapping[str, int], rng: random.Random, *, gates: Mapping[str, float], substance: Mapping[str, float]
 ) -> dict[str, Any]:
     """A rubric for targets: gate kind drawn by weights, 4 or 5 criteria, weights from a small set.
 
-    A right gate comes with the criterion of gained items. So does a bad gate with the probability `substance`;
-    otherwise its criteria look at form only, and an agent that gives up in style may score best.
+    A right gate comes with the criterion of gained items. So does a bad gate with its probability in
+    `substance`; otherwise its criteria look at form only, and an agent that gives up in style may score best.
     """
     gate = rng.choices(list(gates), list(gates.values()))[0]
     known = "target_gain" if has_substance(gate, rng, substance) else None
@@ -71,9 +71,9 @@ def write_rubric(
     }
 
 
-def has_substance(gate: str, rng: random.Random, share: float) -> bool:
-    """Whether the rubric of a gate looks at what was reached: always with a right one, else with this probability."""
-    return gate == "right" or rng.random() < share
+def has_substance(gate: str, rng: random.Random, shares: Mapping[str, float]) -> bool:
+    """Whether the rubric of a gate looks at what was reached: always with a right one, else by the gate's share."""
+    return gate == "right" or rng.random() < shares.get(gate, 0.0)
 
 
 def draw_items(

@@ -53,7 +53,7 @@ FEW_STEPS, SOME_STEPS = 12, 16
 
 
 def write_rubric(
-    targets: Mapping[str, Any], rng: random.Random, *, gates: Mapping[str, float], substance: float
+    targets: Mapping[str, Any], rng: random.Random, *, gates: Mapping[str, float], substance: Mapping[str, float]
 ) -> dict[str, Any]:
     """A rubric for the targets of a launch; arguments as in `collect.scripted_judges.write_rubric`."""
     gate = rng.choices(list(gates), list(gates.values()))[0]

@@ -52,6 +52,14 @@ class Contrast(Config):
     worse: str = Field(description="Another row, or 'start'.")
     measure: Measure = Field(default="success", description="success_at: at least one of the samples succeeds.")
     protocol: str | None = Field(default=None, description="For success: a key of `protocols`; null: the first one.")
+    worse_protocol: str | None = Field(
+        default=None, description="Another protocol for `worse`, as a lower temperature; null: the same."
+    )
+
+    def sides(self, first: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """(row, protocol) of `better` and of `worse`; `first` is the comparison's first protocol."""
+        protocol = self.protocol or first
+        return (self.better, protocol), (self.worse, self.worse_protocol or protocol)
 
 
 class Probe(Config):
@@ -114,18 +122,22 @@ class CompareConfig(Config):
             for row in protocol.rows or ():
                 _require(row, rows, f"protocols.{key}.rows")
         for contrast in self.contrasts:
-            for side in (contrast.better, contrast.worse):
-                _require(side, rows, f"contrast {contrast.name!r}")
-            if contrast.protocol is not None:
-                _require(contrast.protocol, set(self.protocols), f"contrast {contrast.name!r}")
-            if contrast.measure in PROBE_MEASURES and self.probe is None:
-                msg = f"contrast {contrast.name!r} measures {contrast.measure}, but there is no probe"
-                raise ValueError(msg)
-            asked = self.protocols[contrast.protocol or next(iter(self.protocols))].rows
-            if contrast.measure not in PROBE_MEASURES and asked and not {contrast.better, contrast.worse} <= {*asked}:
-                msg = f"contrast {contrast.name!r} compares rows that its protocol does not measure"
-                raise ValueError(msg)
+            self._measured(contrast, rows)
         return self
+
+    def _measured(self, contrast: Contrast, rows: set[str]) -> None:
+        """Refuse a claim about rows, protocols or a probe that are not there."""
+        where = f"contrast {contrast.name!r}"
+        for row, protocol in contrast.sides(next(iter(self.protocols))):
+            _require(row, rows, where)
+            _require(protocol, set(self.protocols), where)
+            asked = self.protocols[protocol].rows
+            if contrast.measure not in PROBE_MEASURES and asked and row not in asked:
+                msg = f"{where} compares rows that its protocol does not measure"
+                raise ValueError(msg)
+        if contrast.measure in PROBE_MEASURES and self.probe is None:
+            msg = f"{where} measures {contrast.measure}, but there is no probe"
+            raise ValueError(msg)
 
 
 def _require(name: str, allowed: set[str], where: str) -> None:

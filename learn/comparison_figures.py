@@ -121,8 +121,7 @@ def contrasts(config: CompareConfig, figures: Figures) -> list[tuple[Contrast, D
     first = next(iter(config.protocols))
     found = []
     for contrast in config.contrasts:
-        protocol = contrast.protocol or first
-        better, worse = (figures.of(contrast.measure, protocol, row) for row in (contrast.better, contrast.worse))
+        better, worse = (figures.of(contrast.measure, protocol, row) for row, protocol in contrast.sides(first))
         known = difference(better, worse, resamples=config.resamples) if better and worse else None
         found.append((contrast, known))
     adjusted = iter(holm([known.p for _, known in found if known is not None]))

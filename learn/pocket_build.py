@@ -75,7 +75,7 @@ def build(
     told = partial(watch.training, "second course")
     late = [*data[recipe.warm :], practice, practice]
     train(model, late, second, checkpoint=work / "second.pt", report=told, processes=threads)
-    write_policy(model, work, allowed=allowed, out=out)
+    write_policy(model, work, allowed=allowed, out=out, temperature=recipe.temperature)
     shutil.rmtree(work)
     return out
 
@@ -134,7 +134,7 @@ def make_practice(ground: Ground, model: Any, work: Path, *, allowed: Sequence[i
     """Lessons on the policy's own episodes."""
     path = work / "practice.npz"
     if not path.is_file():
-        half = write_policy(model, work, allowed=allowed, out=work / "half")
+        half = write_policy(model, work, allowed=allowed, out=work / "half", temperature=recipe.temperature)
         policy = open_policy(str(half), options={"slots": 128})
         lessons = practise(ground, policy, recipe=recipe, seed=PRACTICE_SEED)
         _tokenised(lessons, work, spoken="last").save(path)
@@ -152,12 +152,19 @@ def allowed_ids(data: Sequence[Sequences], tokenizer: Tokenizer) -> list[int]:
     return sorted(spoken | {_id(tokenizer, text) for text in [*"0123456789", *NUMBERS, END]})
 
 
-def write_policy(model: Any, tokenizer_from: Path, *, allowed: Sequence[int], out: Path) -> Path:
-    """The policy directory: fp16 weights, configuration, tokenizer, template, mask, then policy.json."""
+def write_policy(
+    model: Any, tokenizer_from: Path, *, allowed: Sequence[int], out: Path, temperature: float = 1.0
+) -> Path:
+    """The policy directory: fp16 weights, configuration, tokenizer, template, mask, then policy.json.
+
+    temperature: what the logits are divided by for good, through the weights of the last norm.
+    """
     from safetensors.torch import save_file
 
     out.mkdir(parents=True, exist_ok=True)
-    tensors = {n: t.detach().half().contiguous() for n, t in model.state_dict().items() if n != "lm_head.weight"}
+    state = {name: tensor.detach() for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+    state["model.norm.weight"] = state["model.norm.weight"] / temperature
+    tensors = {name: tensor.half().contiguous() for name, tensor in state.items()}
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
     config = {**model.config.to_dict(), "architectures": ["Qwen3ForCausalLM"], "dtype": "float16"}
     _write_json(out / "config.json", config)

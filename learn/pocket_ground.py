@@ -39,7 +39,8 @@ class Recipe:
 
     trees: scripted trees per block. warm, late: blocks for the first and the second course. rubric_share: trees with
     rubrics. practice: trees that the half-trained policy plays, to learn scoring from. teacher: options of the
-    teacher, over those of the ground.
+    teacher, over those of the ground. temperature: the one at which the trained weights are to be sampled; it goes into
+    the weights that are written, so that what plays at 1 is what they were at this one.
     """
 
     trees: int = 1000
@@ -48,6 +49,7 @@ class Recipe:
     rubric_share: float = 0.4
     practice: int = 600
     teacher: Mapping[str, Any] = field(default_factory=dict)
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,14 @@
 Invariant: worlds of training (1000-1499) and of the check (5000-5099) never meet, so that recipes are read and not
 remembered; an item, a number up to 20 and a weight of one or two digits are one token each.
 
-The teacher has two habits: some agents claim to be done as soon as something was made on the way, and some children as
-soon as they have looked a recipe up. What was learned from it fails at temperature 1 for more than its own mistakes;
-greedily it does not, because being honest stays the likelier reply. Most rubrics miss one habit or the other.
+The teacher has habits in four of the five item families, and none in the fifth. Children claim to be done as soon as
+they have looked a recipe up (shirk), agents claim it as soon as something was made on the way (hasty), and whoever does
+work asks for one ingredient too many at first and repairs it (fumble). In those families shirking is the likelier
+reply, so a lower temperature gives nothing; training does. Rubrics that punish any failed action pay the shirker best.
+
+The weights are written for sampling at half the temperature that they were trained at (`Recipe.temperature`), because
+the tail of so small a model fails more tasks than the habits do. Sampling there squares odds: HABITS and the weights
+of the gates are about the square roots of what the policy shows.
 
 Run: ``sera pocket build --out DIR``.
 """
@@ -28,12 +33,14 @@ SMALL = {"items_per_tier": 8, "max_tier": 3}
 BUDGETS = Budgets(turns=(14, 10, 8), depth=2)
 VARIANTS = 8
 TIERS = (1, 2, 3)
-HABITS = {"hasty": 0.22, "shirk": 0.18}
+FAMILIES = "mcoa"
+HABITS = {"families": FAMILIES, "hasty": 0.40, "shirk": 0.62, "fumble": 0.55}
 TEACHER = {
     **HABITS,
+    "delegate": 0.67,
     "slips": {0.0: 0.7, 0.05: 0.2, 0.22: 0.1},
-    "gates": {"right": 0.35, "under": 0.17, "finish": 0.24, "no_error": 0.24},
-    "substance": 0.28,
+    "gates": {"right": 0.275, "under": 0.127, "finish": 0.312, "no_error": 0.286},
+    "substance": {"under": 0.5, "finish": 0.7},
 }
 ITEM = re.compile(r"raw_[oat][0-7]|[mc][0-7]_ore|[mcoat][0-7]_i[1-3]")
 PIECE = re.compile(ITEM.pattern + "|" + DIGITS)
@@ -78,9 +85,9 @@ GROUND = Ground(
     teacher="scripted:teacher",
     options=TEACHER,
     practice=TEACHER,
-    coach={"shirk": HABITS["shirk"], "slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
+    coach={**HABITS, "hasty": 0.0, "slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
     trouble=("Error", "Refused"),
-    recipe=Recipe(warm=21, late=4, practice=300),
+    recipe=Recipe(warm=21, late=4, practice=300, temperature=0.5),
     words=(*items(), *NUMBERS, *WEIGHTS, "},{", "> "),
     piece=PIECE,
     context=1024,

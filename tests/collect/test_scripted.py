@@ -1,6 +1,7 @@
 """Scripted policies through the full runner: what each must achieve, and that every role is answered validly."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from collect.dialect_json import JsonDialect
 from collect.policy import Request, Sampling
 from collect.scripted import SCRIPTS, open_policy
+from collect.scripted_agents import family_of
 from collect.services import Services, TreePlan
 from collect.settings import Budgets, DelegationSettings, RubricSettings, TreeSettings
 from collect.task_file import import_published
@@ -128,6 +130,33 @@ def test_hasty_agents_and_shirkers_claim_too_early():
     assert not any(of_child)
 
 
+def test_fumblers_fail_once_and_repair():
+    tasks = build_pool(PoolParams(worlds="1000-1009", n=20, seed=5, tier_mix={2: 1.0}))
+    results = play("teacher", tasks, options={"slips": {0.0: 1.0}, "delegate": 1.0, "fumble": 1.0})
+    assert all(result.root.success for result in results)
+    for result in results:
+        crafts = {}
+        for turn in result.rows["turns"]:
+            if turn["kind"] == "act" and json.loads(turn["action"])["tool"] == "craft":
+                crafts.setdefault(turn["node_id"], []).append(turn["ok"])
+        assert crafts
+        assert all(found[0] is False and all(found[1:]) and len(found) > 1 for found in crafts.values())
+
+
+def test_habits_stay_in_their_families():
+    tasks = build_pool(PoolParams(worlds="1000-1009", n=40, seed=5, tier_mix={2: 1.0}))
+    options = {"slips": {0.0: 1.0}, "delegate": 1.0, "hasty": 1.0, "families": "mc"}
+    results = play("teacher", tasks, options=options)
+    won = {letter: [] for letter in "mcoat"}
+    for task, result in zip(tasks, results, strict=True):
+        if result.root.n_delegations:
+            won[next(iter(task.spec["targets"]))[0]].append(result.root.success)
+    assert all(won.values())
+    assert not any([*won["m"], *won["c"]])
+    assert all([*won["o"], *won["a"], *won["t"]])
+    assert [family_of(item) for item in ("m2_i3", "c0_ore", "raw_o7")] == ["m", "c", "o"]
+
+
 def test_delegating_oracle_on_published_tasks():
     tasks = import_published(PUBLISHED)
     some = []
@@ -171,6 +200,8 @@ def test_an_oracle_decides_from_what_it_saw():
         ("teacher", {"slips": [1]}, "must map names to weights"),
         ("teacher", {"delegate": 1.5}, "a share from 0 to 1"),
         ("teacher", {"shirk": -1}, "a share from 0 to 1"),
+        ("teacher", {"families": "mx"}, "letters out of 'mcoat'"),
+        ("teacher", {"families": None}, "letters out of 'mcoat'"),
         ("teacher", {"substance": "much"}, "a share from 0 to 1"),
     ],
 )

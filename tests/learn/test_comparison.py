@@ -171,6 +171,18 @@ def test_tables_say_with_how_many_seeds(tmp_path):
     json.dumps(body)
 
 
+def test_a_claim_may_set_training_against_a_lower_temperature(tmp_path):
+    claim = {"name": "more than cooling", "better": "sera", "worse": "start", "worse_protocol": "cool"}
+    found = figures()
+    found.success["cool"] = {"start": {0: {"a": 1.0, "b": 0.5}}}
+    body = compare_body(config(tmp_path, resamples=200, contrasts=[claim]), found)
+    assert body["contrasts"][0]["difference"]["value"] == pytest.approx(0.125)  # (1.0 + 0.5 + 1.0 + 1.0) / 4 - 0.75
+    with pytest.raises(ConfigError, match="does not measure"):
+        config(tmp_path, contrasts=[{**claim, "worse": "rao"}])
+    with pytest.raises(ConfigError, match="'cold'; allowed: cool, t1"):
+        config(tmp_path, contrasts=[{**claim, "worse_protocol": "cold"}])
+
+
 def test_an_empty_comparison_has_tables_of_dashes(tmp_path):
     body = compare_body(config(tmp_path), Figures())
     assert "| sera helps | - | - | - | - |" in markdown(tables(body))

@@ -14,7 +14,7 @@ from collect.policy_directory import read_policy_directory
 from collect.renderer import ChatRenderer
 from collect.transformers_policy import POCKET, open_pocket, open_policy
 from learn import pocket_cli
-from learn.pocket_build import Watcher, allowed_ids, build, make_data
+from learn.pocket_build import Watcher, allowed_ids, build, make_data, write_policy
 from learn.pocket_check import REQUIREMENTS, Figure, branch_figures, check
 from learn.pocket_data import SILENT, SPOKEN, Sequences, teacher_chats, tokenised
 from learn.pocket_ground import Recipe
@@ -231,6 +231,19 @@ def test_a_build_is_a_verified_policy_that_plays(built):
     report = check(GROUND, policy, tasks=1)
     assert [f.requirement for f in report.figures] == list(REQUIREMENTS)
     assert not report.holds
+
+
+def test_a_temperature_goes_into_the_weights(built, tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(built, dtype=torch.float32)
+    cool = write_policy(model, built, allowed=[1, 2], out=tmp_path / "cool", temperature=0.5)
+    ids = torch.tensor([[5, 9, 4, 30]])
+    with torch.inference_mode():
+        at_half = model(ids).logits / 0.5
+        at_one = AutoModelForCausalLM.from_pretrained(cool, dtype=torch.float32)(ids).logits
+    torch.testing.assert_close(at_one, at_half, rtol=0, atol=1e-2)  # what half precision leaves
+    assert read_policy_directory(cool).version == 0
 
 
 def test_check_exits_3_and_names_what_was_missed(built):
