@@ -74,7 +74,7 @@ def teacher_chats(ground: Ground, block: int, recipe: Recipe) -> list[Transcript
     """All chats of one block of teacher trees."""
     teacher = open_policy(ground.teacher, options={**ground.options, **recipe.teacher})
     policies: dict[Role, Policy] = {"act": teacher, "writer": teacher, "scorer": teacher}
-    plain, scored = (ground.services(policies, rubrics=rubrics) for rubrics in (False, True))
+    plain, scored = (ground.services(policies, rubrics=rubrics, block=block) for rubrics in (False, True))
 
     async def play() -> list[Transcript]:
         chats: list[Transcript] = []

@@ -29,8 +29,8 @@ GROUNDS = ("textcraft", "textworld")
 class Settings(Protocol):
     """How trees are run."""
 
-    def __call__(self, *, rubrics: bool, k: int = 1) -> TreeSettings:
-        """Settings with rubrics for delegations or without, and k branches of some of them."""
+    def __call__(self, *, rubrics: bool, k: int = 1, block: int = 0) -> TreeSettings:
+        """Settings with rubrics for delegations or without, and k branches of some of them; budgets may go by block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,11 @@ class Ground:
     batch_tokens: int
     shipped: Path
 
-    def services(self, policies: Mapping[Role, Policy], *, rubrics: bool, k: int = 1) -> Services:
+    def services(self, policies: Mapping[Role, Policy], *, rubrics: bool, k: int = 1, block: int = 0) -> Services:
         """What its trees are run with."""
         world = self.world()
-        return Services(world, policies, self.settings(rubrics=rubrics, k=k), dialect=dialect_for(world, "auto"))
+        settings = self.settings(rubrics=rubrics, k=k, block=block)
+        return Services(world, policies, settings, dialect=dialect_for(world, "auto"))
 
 
 def ground(name: str) -> Ground:

@@ -1,4 +1,4 @@
-"""The pocket policy's ground in TextCraft: random small worlds, tiers 1-3, budgets 14/10/8, depth 2.
+"""The pocket policy's ground in TextCraft: random small worlds, tiers 1-3, roots with 14 or 9 turns, depth 2.
 
 Invariant: worlds of training (1000-1499) and of the check (5000-5099) never meet, so that recipes are read and not
 remembered; an item, a number up to 20 and a weight of one or two digits are one token each.
@@ -30,11 +30,11 @@ from learn.pocket_tokenizer import DIGITS, NUMBERS, WEIGHTS
 TRAIN_WORLDS = "1000-1499"
 HELD_OUT_WORLDS = "5000-5099"
 SMALL = {"items_per_tier": 8, "max_tier": 3}
-BUDGETS = Budgets(turns=(14, 10, 8), depth=2)
+BUDGETS = (Budgets(turns=(14, 10, 8), depth=2), Budgets(turns=(9, 9, 8), depth=2))
 VARIANTS = 8
 TIERS = (1, 2, 3)
 FAMILIES = "mcoa"
-HABITS = {"families": FAMILIES, "hasty": 0.40, "shirk": 0.62, "fumble": 0.55}
+HABITS = {"families": FAMILIES, "hasty": 0.36, "shirk": 0.53, "fumble": 0.55}
 TEACHER = {
     **HABITS,
     "delegate": 0.67,
@@ -46,10 +46,10 @@ ITEM = re.compile(r"raw_[oat][0-7]|[mc][0-7]_ore|[mcoat][0-7]_i[1-3]")
 PIECE = re.compile(ITEM.pattern + "|" + DIGITS)
 
 
-def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
-    """Budgets 14/10/8, depth 2, everything at temperature 1."""
+def settings(*, rubrics: bool, k: int = 1, block: int = 0) -> TreeSettings:
+    """Budgets 14/10/8, or 9/9/8 in odd blocks, depth 2, everything at temperature 1."""
     return TreeSettings(
-        budgets=BUDGETS,
+        budgets=BUDGETS[block % len(BUDGETS)],
         act=RoleSampling(max_tokens=64),
         writer=RoleSampling(max_tokens=64),
         scorer=RoleSampling(max_tokens=32),

@@ -33,8 +33,8 @@ TOOLS = ("stove", "oven", "grill", "knife", "gate", "door")
 DISHES = ("dish_1", "dish_2")
 
 
-def settings(*, rubrics: bool, k: int = 1) -> TreeSettings:
-    """Budgets 22/16, depth 1, everything at temperature 1."""
+def settings(*, rubrics: bool, k: int = 1, block: int = 0) -> TreeSettings:
+    """Budgets 22/16 in every block, depth 1, everything at temperature 1."""
     return TreeSettings(
         budgets=BUDGETS,
         act=RoleSampling(max_tokens=48),
