@@ -108,7 +108,7 @@ def test_a_store_lends_its_figures():
         assert epoch[phase]["low"] < epoch[phase]["expected"] < epoch[phase]["high"]
     two = plan("--config", ROOT / "configs" / "demo.yaml", "--from", STORE, "--set", "collect.samples=16")["epochs"][0]
     assert two["roles"]["act"]["written"]["expected"] == pytest.approx(2 * epoch["roles"]["act"]["written"]["expected"])
-    assert two["collect_s"]["expected"] < 2 * epoch["collect_s"]["expected"]  # the edges are paid once
+    assert two["collect_s"]["expected"] <= 2 * epoch["collect_s"]["expected"] + 0.01  # edges, if any, are paid once
 
 
 def test_given_figures_replace_measured_ones_and_other_settings_are_told():
