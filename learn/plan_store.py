@@ -76,7 +76,7 @@ def measure(store: Store) -> Measured:
         fodder=_fodder(updates, samples=settings.get("samples", 1)),
         turn_bytes=per_turn,
         epoch_bytes=per_epoch,
-        collect=_collect_speed([row for row in times if row["phase"] == "collect"]),
+        collect=collect_speed([row for row in times if row["phase"] == "collect"]),
         learn=_learn_speed(updates, [row for row in times if row["phase"] == "learn"]),
         settings=settings,
     )
@@ -150,7 +150,8 @@ def _bytes(connection: duckdb.DuckDBPyConnection, listing: Listing, turns: float
     return Spread.of(data / max(turns, 1.0)), Spread.of(footers / max(1, n_epochs))
 
 
-def _collect_speed(rows: Sequence[Mapping[str, Any]]) -> CollectSpeed | None:
+def collect_speed(rows: Sequence[Mapping[str, Any]]) -> CollectSpeed | None:
+    """Speed of the middle half of each phase, and the seconds that its start and end took beyond that speed."""
     timed = [row for row in rows if row["elapsed_s"] and row["middle_tokens"]]
     if not timed:
         return None

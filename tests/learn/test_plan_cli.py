@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from learn.loop_cli import app as loop_app
 from learn.plan_cli import app
+from learn.plan_store import collect_speed
 from sera_data.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +93,14 @@ def test_the_24_gb_question_has_an_answer():
 def test_a_kl_brake_counts_its_frozen_weights():
     body = plan("--model", "qwen3-4b", "--gpu-memory", "80", "--set", "learn.loss.kl_coef={rubric: 0.05}")
     assert [s["parts"]["start"] for s in body["memory"]["stages"]] == [2 * body["model"]["parameters"]] * 4
+
+
+def test_the_edges_of_a_phase_are_what_its_middle_does_not_explain():
+    phase = {"elapsed_s": 10.0, "middle_tokens": 800, "tokens": 1200, "processes": 2}
+    speed = collect_speed([phase, {**phase, "tokens": 2000}, {**phase, "middle_tokens": None}])
+    assert speed.tokens.expected == 80.0  # 800 tokens in 5 seconds of two processes
+    assert (speed.edge.low, speed.edge.high) == (0.0, 2.5)  # 10 s - 1,200 / 160 a second; nothing where all fits
+    assert collect_speed([]) is None
 
 
 def test_a_store_lends_its_figures():
