@@ -56,10 +56,10 @@ def tiny(tmp_path):
     body = yaml.safe_load((ROOT / "configs" / "h200_textcraft.yaml").read_text(encoding="utf-8"))
     body |= {"engine": "transformers", "processes": {"collect": 2, "learn": 2}, "epochs": 1, "margin": 1.0}
     collect, learn = body["collect"], body["learn"]
-    tasks = {"worlds": "1000-1007", "max_tier": 2, "n": 16, "tier_mix": {1: 0.5, 2: 0.5}}
+    tasks = {"worlds": "1000-1007", "max_tier": 2, "n": 16, "tier_mix": {2: 1.0}}
     collect["world"] = {"name": "textcraft", "profile": "strict", "tasks": tasks}
-    collect |= {"style": "terse", "dialect": "json", "samples": 2, "policy": {}}
-    collect["budgets"] = {"turns": [8, 6], "depth": 1, "context": 1024}
+    collect |= {"style": "terse", "dialect": "json", "samples": 4, "policy": {}}
+    collect["budgets"] = {"turns": [9, 9], "depth": 1, "context": 1024}
     for role, tokens in (("act", 64), ("writer", 96), ("scorer", 48)):
         collect["sampling"][role]["max_tokens"] = tokens
     collect["rubric"]["attempts"] = 1
