@@ -1,34 +1,48 @@
 """The pocket table: the paper's rows with the pocket policy, equal updates, five seeds, held-out worlds.
 
-Builds the held-out task files once, then runs `sera compare` on configs/pocket_table.yaml. Resumable: killed at any
-moment and started again it continues, and the tables of what is done are there after every cell. First it says
-whether there is headroom: verified rewards (RAO) must beat the shipped rubric's rewards by 10 points.
+Builds the held-out task files once, then runs `sera compare` on configs/pocket_table.yaml (or its TextWorld-Sync
+twin). Resumable: killed at any moment and started again it continues, and the tables of what is done are there after
+every cell. First it says whether there is headroom: verified rewards (RAO) must beat the shipped rubric's rewards by
+10 points.
 
-Run: ``python benchmarks/pocket_table.py [OUT] [JOBS]`` (default runs/pocket_table 2); ``--report`` only reads.
+Run: ``python benchmarks/pocket_table.py [OUT] [JOBS] [--world textworld]`` (default runs/pocket_table 2, or
+runs/pocket_textworld_table 2); ``--report`` only reads.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-CONFIG = Path(__file__).parents[1] / "configs" / "pocket_table.yaml"
+CONFIGS = Path(__file__).parents[1] / "configs"
 SERA = [sys.executable, "-m", "sera_data"]
-TASKS = {"held_out.jsonl": ("200", "7"), "probe.jsonl": ("100", "9")}
-WORLDS = ["--worlds", "8000-8199", "--items-per-tier", "8", "--max-tier", "3"]
+TEXTCRAFT = ["textcraft", "--worlds", "8000-8199", "--items-per-tier", "8", "--max-tier", "3", "--split", "test"]
+TEXTWORLD = ["textworld", "--split", "test", "--difficulty", "easy"]
+TASKS = {
+    "textcraft": {
+        "held_out.jsonl": [*TEXTCRAFT, "--n", "200", "--seed", "7"],
+        "probe.jsonl": [*TEXTCRAFT, "--n", "100", "--seed", "9"],
+    },
+    "textworld": {
+        "held_out.jsonl": [*TEXTWORLD, "--per-cell", "20"],
+        "probe.jsonl": [*TEXTWORLD, "--per-cell", "10"],
+    },
+}
+TABLES = {"textcraft": "pocket_table", "textworld": "pocket_textworld_table"}
+"""Name of the config and of the default output."""
 HEADROOM = 0.10
 
 
-def build(out: Path) -> None:
-    """Tasks of worlds that no training uses."""
+def build(out: Path, world: str) -> None:
+    """Tasks of worlds, or of foods, that no training uses."""
     out.mkdir(parents=True, exist_ok=True)
-    for name, (n, seed) in TASKS.items():
+    for name, arguments in TASKS[world].items():
         if not (out / name).is_file():
-            command = ["tasks", "build", "textcraft", *WORLDS, "--n", n, "--seed", seed, "--split", "test"]
-            command += ["--out", str(out / name)]
-            subprocess.run([*SERA, *command], check=True, stdout=subprocess.DEVNULL)
+            command = [*SERA, "tasks", "build", *arguments, "--out", str(out / name)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def headroom(body: dict) -> str:
@@ -42,14 +56,20 @@ def headroom(body: dict) -> str:
     return f"headroom: RAO {verified['value']:.3f} - rubric reward {rubric['value']:.3f} = {gap:+.3f}, {word}"
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Build, run, print."""
-    named = [a for a in arguments if not a.startswith("-")]
-    out, jobs = Path(named[0] if named else "runs/pocket_table"), named[1] if len(named) > 1 else "2"
-    build(out)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("jobs", type=int, nargs="?", default=2)
+    parser.add_argument("--world", choices=tuple(TABLES), default="textcraft")
+    parser.add_argument("--report", action="store_true")
+    given = parser.parse_args()
+    out = given.out or Path("runs") / TABLES[given.world]
+    build(out, given.world)
+    config = CONFIGS / f"{TABLES[given.world]}.yaml"
     files = ["--set", f"tasks={out / 'held_out.jsonl'}", "--set", f"probe.tasks={out / 'probe.jsonl'}"]
-    place = ["--config", str(CONFIG), "--out", str(out / "compare"), "--jobs", jobs]
-    command = [*SERA, "compare", *place, *files, *(["--report"] if "--report" in arguments else []), "--json"]
+    place = ["--config", str(config), "--out", str(out / "compare"), "--jobs", str(given.jobs)]
+    command = [*SERA, "compare", *place, *files, *(["--report"] if given.report else []), "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         return done.returncode
@@ -59,4 +79,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
