@@ -8,6 +8,7 @@ Run: ``print_table(("name", "rows"), [["nodes", 3]])``.
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,8 +39,15 @@ def print_table(
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout; what JSON does not know becomes text."""
-    print(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+    """One JSON document on stdout; what JSON does not know becomes a number where it is one, else text."""
+    print(json.dumps(value, ensure_ascii=False, indent=1, default=json_value))
+
+
+def json_value(value: Any) -> int | float | str:
+    """For `json.dumps(default=...)`: DuckDB's sums of integers are Decimals, and numbers must stay numbers."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return str(value)
 
 
 def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:

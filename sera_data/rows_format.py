@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sera_data.output import write_output
-from sera_data.printing import print_table
+from sera_data.printing import json_value, print_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def write_rows(frame: Any, fmt: Format, output: Path | None) -> None:
         text = _flat(frame).write_csv()
     else:
         rows = [_finite(row) for row in frame.to_dicts()]
-        text = json.dumps(rows, ensure_ascii=False, default=str, indent=1, allow_nan=False) + "\n"
+        text = json.dumps(rows, ensure_ascii=False, default=json_value, indent=1, allow_nan=False) + "\n"
     if output is None:
         sys.stdout.write(text)
     else:
@@ -67,7 +67,9 @@ def _flat(frame: Any) -> Any:
 
     nested = [name for name, kind in frame.schema.items() if kind.is_nested()]
     texts = [
-        pl.Series(name, [None if v is None else json.dumps(_plain(v), default=str) for v in frame[name]], pl.String)
+        pl.Series(
+            name, [None if v is None else json.dumps(_plain(v), default=json_value) for v in frame[name]], pl.String
+        )
         for name in nested
     ]
     return frame.with_columns(texts)

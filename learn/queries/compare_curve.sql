@@ -31,11 +31,11 @@ select
     p.epoch,
     p.trees,
     p.success,
-    sum(coalesce(r.labels, 0)) over whole as labels,
-    sum(coalesce(s.tokens, 0)) over whole as tokens,
-    sum(coalesce(s.turns, 0)) over whole as turns,
-    coalesce(sum(u.updates) over before, 0) as updates_before,
-    sum(coalesce(u.updates, 0)) over whole as updates
+    (sum(coalesce(r.labels, 0)) over whole)::bigint as labels,
+    (sum(coalesce(s.tokens, 0)) over whole)::bigint as tokens,
+    (sum(coalesce(s.turns, 0)) over whole)::bigint as turns,
+    coalesce(sum(u.updates) over before, 0)::bigint as updates_before,
+    (sum(coalesce(u.updates, 0)) over whole)::bigint as updates
 from played as p
 left join read as r on r.epoch = p.epoch
 left join sampled as s on s.epoch = p.epoch

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+import sera_data
 from learn.compare_config import CompareConfig
 from learn.comparison import Cell, cells, finished, open_comparison, play_cell, read_cell, steps
-from learn.comparison_figures import Figures, labels_read
+from learn.comparison_figures import Figures, labels_read, read_figures
 from learn.comparison_page import page, write_report
 from learn.comparison_table import compare_body, markdown, tables
 from learn.method import open_method
@@ -181,6 +182,21 @@ def test_a_claim_may_set_training_against_a_lower_temperature(tmp_path):
         config(tmp_path, contrasts=[{**claim, "worse": "rao"}])
     with pytest.raises(ConfigError, match="'cold'; allowed: cool, t1"):
         config(tmp_path, contrasts=[{**claim, "worse_protocol": "cold"}])
+
+
+def test_what_a_loop_spent_is_read_from_its_store(tmp_path):
+    home = tmp_path / "out" / "rao.s1"
+    (home / "loop").mkdir(parents=True)
+    (home / "loop" / "store").symlink_to(Path(__file__).parents[2] / "examples" / "store")
+    (home / "cell.json").write_text('{"train": {"policy": "P"}}')
+    known = config(tmp_path, contrasts=[])
+    body = json.loads(json.dumps(compare_body(known, read_figures(known, tmp_path / "out"))))
+    first, second = body["curves"]
+    assert (first["updates_before"], first["updates"], second["updates"]) == (0, 4, 8)
+    assert 0 < first["labels"] < second["labels"]
+    with sera_data.open(home / "loop" / "store").connect() as connection:
+        turns = connection.sql("select count(*) from turns where kind = 'act'").fetchall()
+    assert second["turns"] == turns[0][0]
 
 
 def test_an_empty_comparison_has_tables_of_dashes(tmp_path):

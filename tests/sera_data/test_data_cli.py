@@ -60,6 +60,10 @@ def test_sql_in_every_format(path, capsys, tmp_path):
     assert csv.splitlines()[0] == "depth,n"
     assert len(csv.splitlines()) == 4
     assert "depth" in sera(capsys, "sql", path, query)
+    sums = "select sum(n_turns) as turns, 1.5::decimal(4, 2) as price from nodes"
+    (number,) = json.loads(sera(capsys, "sql", path, sums, "--json"))  # a sum of integers is no text
+    assert isinstance(number["turns"], int)
+    assert number["price"] == 1.5
     (tmp_path / "q.sql").write_text(query)
     file = tmp_path / "out.parquet"
     assert sera(capsys, "sql", path, f"@{tmp_path / 'q.sql'}", "--format", "parquet", "--output", file) == ""
