@@ -61,7 +61,7 @@ def loop(
 ) -> None:
     """Collect an epoch, seal it, learn from it, and again; every phase is a process that can be resumed.
 
-    Example: sera loop --config configs/pocket_learns.yaml --out runs/pocket --set epochs=4 --audit
+    Example: sera loop --config configs/pocket_table_loop.yaml --out runs/pocket --set epochs=4 --audit
     """
     from learn.config import LoopConfig
     from sera_data.config import load_config
