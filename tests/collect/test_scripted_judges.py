@@ -93,7 +93,8 @@ def test_a_passed_gate_never_scores_zero():
 def test_gates_are_drawn_by_weight_and_right_ones_have_substance():
     rng = random.Random(0)
     gates = {"right": 0.3, "under": 0.2, "finish": 0.25, "no_error": 0.25}
-    drawn = [rubric_from_json(write_rubric(TARGETS, rng, gates=gates, substance=0.2)) for _ in range(2000)]
+    shares = {"finish": 0.5, "under": 1.0}  # a gate that is not named has none
+    drawn = [rubric_from_json(write_rubric(TARGETS, rng, gates=gates, substance=shares)) for _ in range(2000)]
     texts = Counter(found.success_gate for found in drawn)
     for kind in GATES:
         assert texts[gate_text(kind, TARGETS)] / 2000 == pytest.approx(gates[kind], abs=0.04)
@@ -102,3 +103,7 @@ def test_gates_are_drawn_by_weight_and_right_ones_have_substance():
         names = [item.name for item in found.items]
         assert names == [name for name in CRITERIA if name in names]
         assert found.success_gate != "gains 2 m2_i3" or "target_gain" in names
+    for kind, share in {**shares, "no_error": 0.0}.items():
+        of_kind = [found for found in drawn if found.success_gate == gate_text(kind, TARGETS)]
+        with_gain = sum(any(item.name == "target_gain" for item in found.items) for found in of_kind)
+        assert with_gain / len(of_kind) == pytest.approx(share, abs=0.07)
