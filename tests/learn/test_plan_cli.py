@@ -7,9 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from learn import plan_store
 from learn.loop_cli import app as loop_app
 from learn.plan_cli import app
-from learn.plan_store import collect_speed
+from learn.plan_store import CollectSpeed, collect_speed
+from learn.spread import Spread
 from sera_data.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -115,9 +117,17 @@ def test_a_store_lends_its_figures():
     assert epoch["store_bytes"]["expected"] == pytest.approx(sizes / 2, rel=1e-3)
     for phase in ("collect_s", "learn_s"):
         assert epoch[phase]["low"] < epoch[phase]["expected"] < epoch[phase]["high"]
-    two = plan("--config", ROOT / "configs" / "demo.yaml", "--from", STORE, "--set", "collect.samples=16")["epochs"][0]
-    assert two["roles"]["act"]["written"]["expected"] == pytest.approx(2 * epoch["roles"]["act"]["written"]["expected"])
-    assert two["collect_s"]["expected"] <= 2 * epoch["collect_s"]["expected"] + 0.01  # edges, if any, are paid once
+
+
+def test_twice_the_samples_write_twice_as_much_and_pay_the_edges_once(monkeypatch):
+    edge = 7.0  # of a store whose phases have one; those of the shipped store have none
+    monkeypatch.setattr(plan_store, "collect_speed", lambda rows: CollectSpeed(Spread.of(500.0), Spread.of(edge)))
+    one, two = (
+        plan("--config", ROOT / "configs" / "demo.yaml", "--from", STORE, "--set", f"collect.samples={n}")["epochs"][0]
+        for n in (8, 16)
+    )
+    assert two["roles"]["act"]["written"]["expected"] == pytest.approx(2 * one["roles"]["act"]["written"]["expected"])
+    assert two["collect_s"]["expected"] == pytest.approx(2 * one["collect_s"]["expected"] - edge, abs=0.01)
 
 
 def test_given_figures_replace_measured_ones_and_other_settings_are_told():
