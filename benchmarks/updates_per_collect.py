@@ -1,8 +1,9 @@
 """How many updates may one collect epoch feed? 1, 5 and 20 of them, at equal samples and equal updates.
 
 Every row of configs/updates_per_collect.yaml collects 8 groups per update and makes 20 updates; what differs is how old
-the data are when they are trained: 0, up to 4, up to 19 updates. Builds the held-out task file once, then runs
-`sera compare`; killed at any moment and started again it continues. It first checks that the rows are equal in samples.
+the data are when they are trained: 0, up to 4, up to 19 updates. Builds the pocket table's held-out tasks once,
+then runs `sera compare`; killed at any moment and started again it continues. It first checks that the rows are equal
+in samples.
 
 Run: ``python benchmarks/updates_per_collect.py [OUT] [JOBS]`` (default runs/updates_per_collect 2); ``--smoke`` takes
 a few trees a row, ``--report`` only reads.
@@ -13,6 +14,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+
+from pocket_table import build
 
 from learn.compare_config import CompareConfig
 from learn.config import LoopConfig
@@ -30,17 +33,6 @@ SMOKE = (
 )
 
 
-def build(out: Path) -> Path:
-    """Tasks of worlds that no training uses."""
-    path = out / "held_out.jsonl"
-    if not path.is_file():
-        out.mkdir(parents=True, exist_ok=True)
-        command = ["tasks", "build", "textcraft", "--worlds", "8000-8199", "--items-per-tier", "8", "--max-tier", "3"]
-        command += ["--n", "200", "--seed", "7", "--split", "test", "--out", str(path)]
-        subprocess.run([*SERA, *command], check=True, stdout=subprocess.DEVNULL)
-    return path
-
-
 def budgets(config: CompareConfig) -> dict[str, tuple[int, int]]:
     """Updates and groups that each row collects for."""
     found = {}
@@ -55,7 +47,8 @@ def main(arguments: list[str]) -> int:
     """Build, check, run, print."""
     named = [a for a in arguments if not a.startswith("-")]
     out, jobs = Path(named[0] if named else "runs/updates_per_collect"), named[1] if len(named) > 1 else "2"
-    settings = [f"tasks={build(out)}", *(SMOKE if "--smoke" in arguments else ())]
+    build(out, "textcraft")
+    settings = [f"tasks={out / 'held_out.jsonl'}", *(SMOKE if "--smoke" in arguments else ())]
     found = budgets(load_config(CompareConfig, CONFIG, settings))
     print("\n".join(f"{key}: {updates} updates, {trees} trees" for key, (updates, trees) in found.items()))
     if len(set(found.values())) > 1:

@@ -224,7 +224,7 @@ class LearnConfig(Config):
     schedule: str | None = Field(
         default=None, description="Updates per stage, 'execution:16,delegation:2,rubric:2'; null: the method's."
     )
-    updates_per_collect: int = Field(default=20, ge=1, le=100_000, description="Updates of a learn phase.")
+    updates_per_collect: int = Field(default=5, ge=1, le=100_000, description="Updates of a learn phase.")
     groups_per_update: int = Field(default=8, ge=1, le=100_000, description="Groups collected for each update.")
     reuse: int = Field(default=1, ge=1, le=1000, description="How often a phase may train on a group.")
     loss: LossConfig = Field(default_factory=lambda: LossConfig(), description="Loss and brakes.")
