@@ -39,12 +39,12 @@ SLIPS = {0.0: 0.3, 0.05: 0.25, 0.22: 0.25, 0.45: 0.2}
 class Script:
     """A scripted policy's settings; see `collect.scripted_agents` and `collect.scripted_judges`.
 
-    slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that
-    delegate ingredients. hasty, shirk, fumble: shares of its agents with a habit in TextCraft (see `Style`). families:
-    letters of the item families whose agents have habits. gates: weights of the rubric gates. substance: how often a
-    rubric with a bad gate still has the criterion of gained items, in all or by gate. kitchen: the program in
-    TextWorld-Sync, None = it does not cook. reading: how its cooks find their commands. crafts: whether it plays
-    TextCraft.
+    slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that delegate.
+    hasty, shirk, fumble: shares of its agents with a habit (see `Style` and `Cook`). families: letters of the item
+    families whose agents have habits. tools: letters of the cooking tools that cooks with habits dislike. gates:
+    weights of the rubric gates. substance: how often a rubric with a bad gate still has the criterion of gained items,
+    in all or by gate. kitchen: the program in TextWorld-Sync, None = it does not cook. reading: how its cooks find
+    their commands. crafts: whether it plays TextCraft.
     """
 
     program: Program = "crafter"
@@ -55,6 +55,7 @@ class Script:
     shirk: float = 0.0
     fumble: float = 0.0
     families: str = DOMAINS
+    tools: str = ""
     gates: Mapping[str, float] = field(default_factory=lambda: dict(RIGHT))
     substance: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(judges.GATES, 0.2))
     honest_scores: bool = True
@@ -80,7 +81,8 @@ SCRIPTS: Mapping[str, Script] = {
     "honest": Script(kitchen="alone", crafts=False),
 }
 HABITS = ("hasty", "shirk", "fumble")
-OPTIONS = ("slips", "delegate", *HABITS, "families", "gates", "substance", "reading")
+OPTIONS = ("slips", "delegate", *HABITS, "families", "tools", "gates", "substance", "reading")
+TOOLS = "gos"  # grill, oven, stove
 READINGS: tuple[str, ...] = get_args(kitchens.Reading)
 
 
@@ -174,7 +176,14 @@ class ScriptedPolicy:
             cook = kitchens.Cook(reading=script.reading)
             if script.kitchen == "teacher":
                 style = random.Random(derive_seed("style", request.sampling.seed))
-                cook = kitchens.teacher_cook(style, script.reading, slips=script.slips, delegate=script.delegate)
+                cook = kitchens.teacher_cook(
+                    style,
+                    script.reading,
+                    slips=script.slips,
+                    delegate=script.delegate,
+                    habits={name: getattr(script, name) for name in HABITS},
+                    disliked=script.tools,
+                )
             self._cooks[request.session] = cook
         return kitchens.act(script.kitchen, cook, request.facts, rng)
 
@@ -234,6 +243,9 @@ def _configured(script: Script, options: Mapping[str, Any]) -> Script:
             raise UsageError(msg)
     if not isinstance(values["families"], str) or set(values["families"]) - set(DOMAINS):
         msg = f"policy option families must be letters out of {DOMAINS!r}, got {values['families']!r}"
+        raise UsageError(msg)
+    if not isinstance(values["tools"], str) or set(values["tools"]) - set(TOOLS):
+        msg = f"policy option tools must be letters out of {TOOLS!r}, got {values['tools']!r}"
         raise UsageError(msg)
     if values["reading"] not in READINGS:
         msg = f"policy option reading must be one of {', '.join(READINGS)}, got {values['reading']!r}"

@@ -31,19 +31,36 @@ class Cook:
     """One agent's style and memory.
 
     reading: greedy takes any listed command that gets on; honest reads goal and cookbook. slip: probability of a slip
-    per turn. delegates: whether it hands dishes out. notes: what it has read.
+    per turn. delegates: whether it hands dishes out. hasty: as a root, hands no dish out twice, and claims to be done
+    rather than cook with a tool it dislikes. shirks: as a child, claims to be done rather than cook with such a tool.
+    fumbles: first tries to take what it holds already. disliked: first letters of those tools. notes:
+    what it has read.
     """
 
     reading: Reading = "greedy"
     slip: float = 0.0
     delegates: bool = True
+    hasty: bool = False
+    shirks: bool = False
+    fumbles: bool = False
+    disliked: str = ""
     notes: Notes | None = field(default=None)
 
 
-def teacher_cook(rng: random.Random, reading: Reading, *, slips: Mapping[float, float], delegate: float) -> Cook:
-    """Style of one of the teacher's agents: slip rate drawn by the weights, a share of them delegates."""
+def teacher_cook(
+    rng: random.Random,
+    reading: Reading,
+    *,
+    slips: Mapping[float, float],
+    delegate: float,
+    habits: Mapping[str, float],
+    disliked: str,
+) -> Cook:
+    """Style of one of the teacher's agents: slip rate drawn by the weights, shares of them delegate or have a habit."""
     slip = rng.choices(list(slips), list(slips.values()))[0]
-    return Cook(reading=reading, slip=slip, delegates=rng.random() < delegate)
+    delegates = rng.random() < delegate
+    hasty, shirks, fumbles = (rng.random() < habits[name] for name in ("hasty", "shirk", "fumble"))
+    return Cook(reading, slip, delegates, hasty=hasty, shirks=shirks, fumbles=fumbles, disliked=disliked)
 
 
 def act(program: KitchenProgram, cook: Cook, facts: Mapping[str, Any], rng: random.Random) -> Call | str:
@@ -58,7 +75,7 @@ def act(program: KitchenProgram, cook: Cook, facts: Mapping[str, Any], rng: rand
     if program == "teacher" and kitchen.turns and rng.random() < cook.slip * 0.25:
         return finish_call(DONE)  # stops early, and claims success
     if cook.delegates and program in HANDING_OUT and kitchen.may_delegate:
-        return _hand_out(program, kitchen)
+        return _hand_out(program, kitchen, tries=1 if cook.hasty or program in ("sequential", "parallel") else TRIES)
     if program == "teacher" and kitchen.turns_left <= 1:
         return finish_call(FAILED if cook.slip == 0 else DONE)
     if program == "teacher" and rng.random() < cook.slip:
@@ -71,7 +88,20 @@ def act(program: KitchenProgram, cook: Cook, facts: Mapping[str, Any], rng: rand
     )
     if text is not None and cook.reading == "honest" and not own_hands:
         text = kitchen.search(text)
-    return finish_call(DONE) if text is None else command_call(text)
+    return finish_call(DONE) if text is None else _habitual(kitchen, cook, text)
+
+
+def _habitual(kitchen: _Kitchen, cook: Cook, text: str) -> Call:
+    """The command, or what the cook's habits make of one that cooks with a tool it dislikes."""
+    tool = text.rpartition(" ")[2]
+    if not text.startswith("cook ") or tool[0] not in cook.disliked:
+        return command_call(text)
+    if cook.shirks if kitchen.agent.depth else cook.hasty:
+        return finish_call(DONE)
+    if cook.fumbles and not kitchen.refused():
+        food = text.removeprefix("cook ").rpartition(" ")[0].rpartition(" ")[0]
+        return command_call(f"take {food}")  # which it holds
+    return command_call(text)
 
 
 def command_call(text: str) -> Call:
@@ -122,6 +152,10 @@ class _Kitchen:
                         counts[dish] = counts.get(dish, 0) + 1
         return counts
 
+    def refused(self) -> bool:
+        """Whether any command of this agent was refused."""
+        return any(event is not None and not event.ok for _, event, _ in self.history)
+
     def goal_for(self, dish: int) -> str:
         """What a child is told to do."""
         return f"prepare and eat {self.state.kitchen.spec.dishes[dish]}"
@@ -165,10 +199,9 @@ def _named(goal: str, dishes: Sequence[str], *, root: bool) -> tuple[int, ...]:
     return tuple(range(len(dishes))) if root or not found else found
 
 
-def _hand_out(program: KitchenProgram, kitchen: _Kitchen) -> Call:
+def _hand_out(program: KitchenProgram, kitchen: _Kitchen, *, tries: int) -> Call:
     """One child per dish: all from one reply, or one after another; then finish."""
     tried = kitchen.tried()
-    tries = TRIES if program in ("teacher", "careful") else 1
     waiting = [dish for dish in kitchen.open_dishes() if tried.get(dish, 0) < tries]
     if not waiting or kitchen.turns_left <= 1:
         return finish_call(FAILED)
