@@ -37,7 +37,7 @@ SLIPS = {0.0: 0.3, 0.05: 0.25, 0.22: 0.25, 0.45: 0.2}
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A scripted policy's settings; see `collect.scripted_agents` and `collect.scripted_judges`.
+    """A scripted policy's settings; see `collect.scripted_agents`, `scripted_kitchen` and `scripted_judges`.
 
     slips: weights of the slip rates that the teacher's agents draw from. delegate: share of its agents that delegate.
     hasty, shirk, fumble: shares of its agents with a habit (see `Style` and `Cook`). families: letters of the item
