@@ -29,6 +29,11 @@ from learn.ranks import Ranks, import_deepspeed
 from learn.reference import with_reference
 from sera_data.errors import ConfigError, SeraError
 
+ZERO_ON_GPU = {"stage3_param_persistence_threshold": 100_000}
+ZERO_ON_CPU = {"stage3_param_persistence_threshold": 0, "reduce_bucket_size": 2**24}
+"""Of `zero_optimization`. A bucket of DeepSpeed's default size is 2 GB of address space that lives as long as the
+process: with several engines in one, a fork is refused for want of memory that nobody touches."""
+
 
 class NonFiniteError(SeraError):
     """A loss or gradient that is not a number; no weight was changed."""
@@ -80,7 +85,7 @@ class Engine:
             "zero_optimization": {
                 "stage": self.zero,
                 "stage3_gather_16bit_weights_on_model_save": True,
-                "stage3_param_persistence_threshold": 0 if self.ranks.device.type == "cpu" else 100_000,
+                **(ZERO_ON_CPU if self.ranks.device.type == "cpu" else ZERO_ON_GPU),
                 **_offload(config, pinned=self.ranks.device.type == "cuda"),
             },
             "zero_allow_untested_optimizer": True,

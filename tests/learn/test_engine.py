@@ -231,3 +231,15 @@ def test_too_few_effective_samples_stop_all_ranks_with_the_same_number(by_ranks)
 def test_no_rank_has_imported_what_it_does_not_use(by_ranks):
     assert find_spec("sklearn") is not None  # it is there, and transformers would
     assert [found["unused"] for found in by_ranks[2]] == [[], []]
+
+
+def test_an_engine_on_cpu_reserves_no_address_space_that_it_never_touches(engine):
+    def reserved():
+        line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmSize"))
+        return int(line.split()[1]) / 2**20  # GiB
+
+    first = engine(zero=3)
+    before = reserved()
+    second = engine(zero=3)
+    assert reserved() - before < 1.0, "a fork of a process with many such engines is refused"
+    assert first is not second
