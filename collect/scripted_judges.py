@@ -1,8 +1,9 @@
 """The rubric and score programs of the scripted policies.
 
 Invariant: the scorer obeys the rubric's text, not the truth: a gate that asks for too little lets failures pass, a
-gate on errors fails a success that repaired itself. So the quality of a rubric decides that of its scores. The final
-score is 0 exactly when the gate or the failure condition fails, otherwise the weighted sum to two digits, above 0.
+gate on errors fails a success that repaired itself, one on effort fails nobody. So the quality of a rubric decides that
+of its scores. The final score is 0 exactly when the gate or the failure condition fails, otherwise the weighted sum to
+two digits, above 0.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ WEIGHTS: tuple[tuple[float, ...], ...] = (
 )
 FINISH_GATE = "finish was called"
 ERROR_GATE = "no action failed"
+EFFORT_GATE = "some action worked"
 FAILURE = "finish was not called"
 PROCEDURE = "0 if the gate fails, else the weighted sum"
-GATES = ("right", "under", "finish", "no_error")
+GATES = ("right", "under", "finish", "no_error", "effort")
 GAINS = re.compile(r"(\d+) ([a-z0-9_]+)")
 FEW_STEPS, SOME_STEPS = 2, 5
 
@@ -99,6 +101,8 @@ def gate_text(kind: str, targets: Mapping[str, int]) -> str:
         return FINISH_GATE
     if kind == "no_error":
         return ERROR_GATE
+    if kind == "effort":
+        return EFFORT_GATE
     less = 1 if kind == "under" else 0
     return "gains " + " and ".join(f"{count - less} {item}" for item, count in targets.items())
 
@@ -119,6 +123,8 @@ def gate_holds(text: str, evidence: Evidence) -> bool:
         return False
     if FINISH_GATE in text and not evidence.finished:
         return False
+    if EFFORT_GATE in text and not worked(evidence.turns):
+        return False
     return not (ERROR_GATE in text and failures(evidence.turns))
 
 
@@ -136,6 +142,11 @@ def criterion(name: str, evidence: Evidence) -> float:
 def failures(turns: Sequence[Turn]) -> int:
     """Turns that ended in an error: invalid replies and refused calls."""
     return sum(action is None or (event is not None and not event.ok) for action, event, _ in turns)
+
+
+def worked(turns: Sequence[Turn]) -> int:
+    """Turns whose call was accepted."""
+    return sum(event is not None and event.ok for _, event, _ in turns)
 
 
 def _target_gain(evidence: Evidence) -> float:

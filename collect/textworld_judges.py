@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from collect.scripted_judges import (
+    EFFORT_GATE,
     ERROR_GATE,
     FINISH_GATE,
     PROCEDURE,
@@ -21,6 +22,7 @@ from collect.scripted_judges import (
     failures,
     has_substance,
     short,
+    worked,
 )
 from schemas.rubric import Rubric
 
@@ -78,6 +80,8 @@ def gate_text(kind: str, targets: Mapping[str, Any]) -> str:
     claims = claims_of(targets)
     if kind == "no_error":
         return ERROR_GATE
+    if kind == "effort":
+        return EFFORT_GATE
     if kind == "finish" or not claims:
         return FINISH_GATE
     if kind == "under":
@@ -101,6 +105,8 @@ def gate_holds(text: str, evidence: Evidence) -> bool:
     if any(not holds(claim, evidence) for claim in claims):
         return False
     if FINISH_GATE in text and not evidence.finished:
+        return False
+    if EFFORT_GATE in text and not worked(evidence.turns):
         return False
     return not (ERROR_GATE in text and failures(evidence.turns))
 

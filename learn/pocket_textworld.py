@@ -3,6 +3,14 @@
 Invariant: training plays the seeds and foods of the train split, the check those of the test split, whose foods are
 wanted in other ways; a food, a room, a tool and a number up to 20 are one token each.
 
+The teacher has habits where food must be cooked with the grill or in the oven, and none elsewhere: children say that
+they are done rather than use such a tool (shirk), roots hand no dish out twice and finish rather than use one (hasty),
+and whoever does cook is refused once before (fumble). Half of the training trees give the root 12 turns, in which it
+cannot cook two dishes itself. Most rubrics ask only that some action worked and have the goal for one criterion of
+four; a third ask that no action failed, which nearly every cook breaks. So they rank better than by chance and pay
+shirkers nearly as much as cooks: training by them is slow, and rubric training has something to win. The weights are
+written for half the temperature that they were trained at, for the reasons that `learn/pocket_textcraft.py` gives.
+
 Run: ``sera pocket build --world textworld --out DIR``.
 """
 
@@ -24,19 +32,25 @@ from learn.pocket_ground import Ground, Recipe
 from learn.pocket_tokenizer import DIGITS, NUMBERS, WEIGHTS
 
 PROFILE = "sync-v9"
-BUDGETS = Budgets(turns=(22, 16), depth=1)
+BUDGETS = (Budgets(turns=(22, 16), depth=1), Budgets(turns=(12, 16), depth=1))  # no root cooks two dishes in 12
 FIRST_SEED = {"train": 10_000_000, "test": 20_000_000}  # far from those of the published splits
 STRIDE = 100_000  # seeds of a block
-SLIPS = {0.0: 0.15, 0.15: 0.35, 0.3: 0.5}
-GATES = {"right": 0.55, "under": 0.15, "finish": 0.2, "no_error": 0.1}
+HABITS = {"tools": "go", "hasty": 0.5, "shirk": 0.615, "fumble": 0.75}
+TEACHER = {
+    **HABITS,
+    "delegate": 0.67,
+    "slips": {0.0: 0.7, 0.05: 0.2, 0.22: 0.1},
+    "gates": {"right": 0.13, "no_error": 0.41, "effort": 0.46},
+    "substance": {"effort": 1.0},
+}
 TOOLS = ("stove", "oven", "grill", "knife", "gate", "door")
 DISHES = ("dish_1", "dish_2")
 
 
 def settings(*, rubrics: bool, k: int = 1, block: int = 0) -> TreeSettings:
-    """Budgets 22/16 in every block, depth 1, everything at temperature 1."""
+    """Budgets 22/16, or 12/16 in odd blocks, depth 1, everything at temperature 1."""
     return TreeSettings(
-        budgets=BUDGETS,
+        budgets=BUDGETS[block % len(BUDGETS)],
         act=RoleSampling(max_tokens=48),
         writer=RoleSampling(max_tokens=96),
         scorer=RoleSampling(max_tokens=48),
@@ -86,11 +100,11 @@ GROUND = Ground(
     held_out_tasks=held_out_tasks,
     settings=settings,
     teacher="scripted:teacher",
-    options={"slips": SLIPS, "gates": GATES},
-    practice={},
-    coach={"slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
+    options=TEACHER,
+    practice=TEACHER,
+    coach={**HABITS, "slips": {0.0: 0.6, 0.05: 0.2, 0.22: 0.2}},
     trouble=("[rejected]", "Error", "Refused"),
-    recipe=Recipe(trees=250, warm=12, late=4, rubric_share=1.0, practice=150),
+    recipe=Recipe(trees=250, warm=12, late=4, rubric_share=1.0, practice=150, temperature=0.5),
     words=words(),
     piece=piece(),
     context=2048,

@@ -194,7 +194,7 @@ def test_an_oracle_decides_from_what_it_saw():
     "name, options, reason",
     [
         ("genius", {}, "allowed: oracle, delegating_oracle"),
-        ("teacher", {"gates": {"wrong": 1}}, "allowed: right, under, finish, no_error"),
+        ("teacher", {"gates": {"wrong": 1}}, "allowed: right, under, finish, no_error, effort"),
         ("teacher", {"gates": {"right": 0}}, "needs a weight above 0"),
         ("teacher", {"slips": {"2": 1}}, "a slip rate is from 0 to 1"),
         ("teacher", {"slips": [1]}, "must map names to weights"),

@@ -42,6 +42,8 @@ def evidence(*turns, gained=2, finished=True, **others):
         ("no action failed", evidence(LOOK, FAIL, MAKE, END), False),
         ("no action failed", evidence(NOISE, MAKE, END), False),
         ("no action failed", evidence(END, gained=0), True),
+        ("some action worked", evidence(LOOK, END, gained=0), True),  # effort is enough
+        ("some action worked", evidence(FAIL, END), False),
         ("is elegant", evidence(END, gained=0), True),
     ],
 )
@@ -92,7 +94,7 @@ def test_a_passed_gate_never_scores_zero():
 
 def test_gates_are_drawn_by_weight_and_right_ones_have_substance():
     rng = random.Random(0)
-    gates = {"right": 0.3, "under": 0.2, "finish": 0.25, "no_error": 0.25}
+    gates = {"right": 0.3, "under": 0.2, "finish": 0.2, "no_error": 0.2, "effort": 0.1}
     shares = {"finish": 0.5, "under": 1.0}  # a gate that is not named has none
     drawn = [rubric_from_json(write_rubric(TARGETS, rng, gates=gates, substance=shares)) for _ in range(2000)]
     texts = Counter(found.success_gate for found in drawn)
