@@ -39,6 +39,8 @@ WEIGHTS: tuple[tuple[float, ...], ...] = (
 FINISH_GATE = "finish was called"
 ERROR_GATE = "no action failed"
 EFFORT_GATE = "some action worked"
+FORM_GATES: Mapping[str, str] = {"finish": FINISH_GATE, "no_error": ERROR_GATE, "effort": EFFORT_GATE}
+"""Gates that say nothing of the goal, in every world's words."""
 FAILURE = "finish was not called"
 PROCEDURE = "0 if the gate fails, else the weighted sum"
 GATES = ("right", "under", "finish", "no_error", "effort")
@@ -97,12 +99,8 @@ def draw_items(
 
 def gate_text(kind: str, targets: Mapping[str, int]) -> str:
     """A gate in words; `under` asks for one less of every target than the goal does."""
-    if kind == "finish":
-        return FINISH_GATE
-    if kind == "no_error":
-        return ERROR_GATE
-    if kind == "effort":
-        return EFFORT_GATE
+    if kind in FORM_GATES:
+        return FORM_GATES[kind]
     less = 1 if kind == "under" else 0
     return "gains " + " and ".join(f"{count - less} {item}" for item, count in targets.items())
 
@@ -121,6 +119,11 @@ def gate_holds(text: str, evidence: Evidence) -> bool:
     wanted = GAINS.findall(text) if "gain" in text else []
     if any(evidence.gained.get(item, 0) < int(count) for count, item in wanted):
         return False
+    return form_holds(text, evidence)
+
+
+def form_holds(text: str, evidence: Evidence) -> bool:
+    """Whether every gate of form that the words name holds."""
     if FINISH_GATE in text and not evidence.finished:
         return False
     if EFFORT_GATE in text and not worked(evidence.turns):
@@ -144,9 +147,9 @@ def failures(turns: Sequence[Turn]) -> int:
     return sum(action is None or (event is not None and not event.ok) for action, event, _ in turns)
 
 
-def worked(turns: Sequence[Turn]) -> int:
-    """Turns whose call was accepted."""
-    return sum(event is not None and event.ok for _, event, _ in turns)
+def worked(turns: Sequence[Turn]) -> bool:
+    """Whether any call was accepted."""
+    return any(event is not None and event.ok for _, event, _ in turns)
 
 
 def _target_gain(evidence: Evidence) -> float:

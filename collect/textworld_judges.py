@@ -13,16 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from collect.scripted_judges import (
-    EFFORT_GATE,
-    ERROR_GATE,
     FINISH_GATE,
+    FORM_GATES,
     PROCEDURE,
     Evidence,
     draw_items,
     failures,
+    form_holds,
     has_substance,
     short,
-    worked,
 )
 from schemas.rubric import Rubric
 
@@ -78,11 +77,9 @@ def claims_of(targets: Mapping[str, Any]) -> list[Claim]:
 def gate_text(kind: str, targets: Mapping[str, Any]) -> str:
     """A gate in words; `under` asks for less than the goal does."""
     claims = claims_of(targets)
-    if kind == "no_error":
-        return ERROR_GATE
-    if kind == "effort":
-        return EFFORT_GATE
-    if kind == "finish" or not claims:
+    if kind in FORM_GATES:
+        return FORM_GATES[kind]
+    if not claims:
         return FINISH_GATE
     if kind == "under":
         claims = [(LESS.get(state, state), name) for state, name in claims]
@@ -104,11 +101,7 @@ def gate_holds(text: str, evidence: Evidence) -> bool:
     claims = [(state, _name(name)) for name, state in CLAIM.findall(text)]
     if any(not holds(claim, evidence) for claim in claims):
         return False
-    if FINISH_GATE in text and not evidence.finished:
-        return False
-    if EFFORT_GATE in text and not worked(evidence.turns):
-        return False
-    return not (ERROR_GATE in text and failures(evidence.turns))
+    return form_holds(text, evidence)
 
 
 def holds(claim: Claim, evidence: Evidence) -> bool:

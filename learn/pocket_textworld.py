@@ -7,9 +7,8 @@ The teacher has habits where food must be cooked with the grill or in the oven, 
 they are done rather than use such a tool (shirk), roots hand no dish out twice and finish rather than use one (hasty),
 and whoever does cook is refused once before (fumble). Half of the training trees give the root 12 turns, in which it
 cannot cook two dishes itself. Most rubrics ask only that some action worked and have the goal for one criterion of
-four; a third ask that no action failed, which nearly every cook breaks. So they rank better than by chance and pay
-shirkers nearly as much as cooks: training by them is slow, and rubric training has something to win. The weights are
-written for half the temperature that they were trained at, for the reasons that `learn/pocket_textcraft.py` gives.
+four, others that no action failed, which nearly every cook breaks. The weights are written for half the temperature
+that they were trained at, for the reasons that `learn/pocket_textcraft.py` gives.
 
 Run: ``sera pocket build --world textworld --out DIR``.
 """
